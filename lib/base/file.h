@@ -1,0 +1,45 @@
+// Files: whole reads, durable atomic writes, read-only maps. Every failure names the path and the system's
+// reason.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tang {
+
+namespace fs = std::filesystem;
+
+std::string read_file(const fs::path& path);
+
+/// Writes beside `path`, fsyncs, renames, fsyncs the folder: after a power cut `path` holds the old bytes or
+/// the new.
+void write_file_atomic(const fs::path& path, std::string_view bytes);
+
+/// fsync of a file or folder.
+void sync_path(const fs::path& path);
+
+/// Names matching a shell pattern in byte order; a plain path matches itself if it exists.
+std::vector<fs::path> glob(const std::string& pattern);
+
+/// A file mapped read-only for as long as the object lives. Empty files map to an empty span.
+class MappedFile {
+ public:
+  explicit MappedFile(const fs::path& path);
+  ~MappedFile();
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+
+  std::span<const std::byte> bytes() const { return {data_, size_}; }
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+  const std::byte* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+}  // namespace tang
