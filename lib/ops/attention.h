@@ -1,0 +1,30 @@
+// Causal grouped-query attention: o = softmax(scale · q kᵀ, causal) v, query head h on KV head h / (H / Hkv).
+// Nothing of size T² is stored. Method: tiled online softmax (Dao et al., FlashAttention-2, 2023).
+#pragma once
+
+#include "lib/ops/op.h"
+
+namespace tang {
+
+struct AttentionForward {
+  View q;           // [B, T, H, D]
+  View k, v;        // [B, T, Hkv, D]
+  View o;           // [B, T, H, D]
+  View lse;         // f32 [B, H, T]: natural log of the sum of exp(scale · q·k) over the visible keys
+  float scale = 0;  // 0: 1 / sqrt(D)
+};
+
+struct AttentionBackward {
+  View q, k, v, o;  // as in the forward
+  View d_o;         // [B, T, H, D]: gradient of o
+  View lse;         // f32 [B, H, T], from the forward
+  View dq;          // [B, T, H, D]
+  View dk, dv;      // [B, T, Hkv, D]: summed over the query heads of a group
+  View delta;       // f32 [B, H, T] scratch: Σ_d o · d_o
+  float scale = 0;  // 0: 1 / sqrt(D)
+};
+
+extern const Op<AttentionForward> attention_forward;
+extern const Op<AttentionBackward> attention_backward;
+
+}  // namespace tang
