@@ -1,0 +1,46 @@
+#include "lib/ops/catalog.h"
+
+#include "lib/base/error.h"
+#include "lib/base/text.h"
+#include "lib/ops/rmsnorm.h"
+
+namespace tang {
+
+std::span<const OpBase* const> catalog() {
+  static const OpBase* const ops[] = {
+      &rmsnorm_forward,
+      &rmsnorm_backward,
+  };
+  return ops;
+}
+
+namespace {
+
+[[noreturn]] void refuse(std::string_view name) {
+  std::vector<std::string> known;
+  for (const OpBase* op : catalog()) known.push_back(op->name());
+  fail_input("no op is called '{}'{}; tang-check list names them all", name, suggestion(name, known));
+}
+
+}  // namespace
+
+const OpBase& find_op(std::string_view name) {
+  for (const OpBase* op : catalog()) {
+    if (op->name() == name) return *op;
+  }
+  refuse(name);
+}
+
+std::vector<const OpBase*> find_family(std::string_view name) {
+  std::vector<const OpBase*> family;
+  for (const OpBase* op : catalog()) {
+    const bool member =
+        op->name().starts_with(name) && op->name().size() > name.size() && op->name()[name.size()] == '_';
+    if (op->name() == name || (member && op->name().find('_', name.size() + 1) == std::string::npos))
+      family.push_back(op);
+  }
+  if (family.empty()) refuse(name);
+  return family;
+}
+
+}  // namespace tang

@@ -1,0 +1,19 @@
+// C = op(A) · op(B), row-major, f32 accumulation. op transposes where its flag is set.
+#pragma once
+
+#include "lib/ops/op.h"
+
+namespace tang {
+
+struct Matmul {
+  View a;  // [M, K], or [K, M] when transpose_a
+  View b;  // [K, N], or [N, K] when transpose_b
+  View c;  // [M, N], in the mode's dtype or f32
+  bool transpose_a = false, transpose_b = false;
+  bool accumulate = false;  // c += instead of c =
+  bool tf32 = false;  // f32 mode on CUDA: products of inputs rounded to 10 fraction bits; the CPU ignores it
+};
+
+extern const Op<Matmul> matmul;
+
+}  // namespace tang

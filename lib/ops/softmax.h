@@ -1,0 +1,23 @@
+// Softmax over rows, plain or causal (row r sees columns 0 … r, the rest are exactly 0), and its backward.
+#pragma once
+
+#include "lib/ops/op.h"
+
+namespace tang {
+
+struct SoftmaxForward {
+  View x;  // [N, C]
+  View y;  // [N, C]; may be x's memory
+  bool causal = false;
+};
+
+struct SoftmaxBackward {
+  View dy;  // [N, C]
+  View y;   // [N, C], from the forward (zeros where causal masked)
+  View dx;  // [N, C] = y · (dy − Σ y · dy); may be dy's memory
+};
+
+extern const Op<SoftmaxForward> softmax_forward;
+extern const Op<SoftmaxBackward> softmax_backward;
+
+}  // namespace tang

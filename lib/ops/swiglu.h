@@ -1,0 +1,22 @@
+// SwiGLU (Shazeer, 2020): y = silu(gate) · up. gate and up may be the halves of one buffer.
+#pragma once
+
+#include "lib/ops/op.h"
+
+namespace tang {
+
+struct SwigluForward {
+  View gate, up;  // [N, F]
+  View y;         // [N, F]
+};
+
+struct SwigluBackward {
+  View dy;            // [N, F]
+  View gate, up;      // [N, F]
+  View d_gate, d_up;  // [N, F]; may be gate's and up's memory
+};
+
+extern const Op<SwigluForward> swiglu_forward;
+extern const Op<SwigluBackward> swiglu_backward;
+
+}  // namespace tang
