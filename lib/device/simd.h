@@ -7,12 +7,16 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <string_view>
 
 #include "lib/base/dtype.h"
 
 namespace tang {
 
 enum class Isa { baseline, avx2, avx512 };
+constexpr std::string_view name_of(Isa isa) {
+  return isa == Isa::avx512 ? "avx512" : isa == Isa::avx2 ? "avx2" : "baseline";
+}
 Isa detect_isa();  // once a process; TANG_ISA=baseline|avx2|avx512 lowers it
 
 #if defined(__x86_64__)

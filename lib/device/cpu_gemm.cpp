@@ -1,0 +1,80 @@
+#include "lib/device/cpu_gemm.h"
+
+#include <omp.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <string_view>
+
+#include "lib/base/error.h"
+
+#ifdef TANG_HAVE_ONEDNN
+#include <dnnl.h>
+#endif
+
+namespace tang {
+
+namespace {
+
+void check_leading(const char* name, int64_t leading, int64_t width) {
+  if (leading < std::max<int64_t>(1, width))
+    fail_input("gemm: {} is {}, below the row's {}", name, leading, width);
+}
+
+void check_problem(const CpuGemm& p) {
+  if (p.m < 0 || p.n < 0 || p.k < 0)
+    fail_input("gemm: m {}, n {}, k {}: none may be negative", p.m, p.n, p.k);
+  check_leading("lda", p.lda, p.transpose_a ? p.m : p.k);
+  check_leading("ldb", p.ldb, p.transpose_b ? p.k : p.n);
+  check_leading("ldc", p.ldc, p.n);
+}
+
+/// What is left of a product without terms.
+void scale_rows(const CpuDevice& device, const CpuGemm& p) {
+  device.parallel_for(p.m, 1 + 65536 / p.n, [&p](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      for (int64_t j = 0; j < p.n; ++j) {
+        float& value = p.c[i * p.ldc + j];
+        value = p.beta == 0 ? 0.0f : value * p.beta;
+      }
+    }
+  });
+}
+
+bool portable_wanted() {
+#ifdef TANG_HAVE_ONEDNN
+  const char* wanted = std::getenv("TANG_GEMM");
+  if (wanted == nullptr || *wanted == '\0' || wanted == std::string_view("onednn")) return false;
+  if (wanted == std::string_view("portable")) return true;
+  fail_input("TANG_GEMM is '{}'; it may be onednn or portable", wanted);
+#else
+  return true;
+#endif
+}
+
+#ifdef TANG_HAVE_ONEDNN
+void gemm_onednn(const CpuDevice& device, const CpuGemm& p) {
+  omp_set_num_threads(device.threads());  // oneDNN cuts its work by omp_get_max_threads
+  const dnnl_status_t status = dnnl_sgemm(p.transpose_a ? 'T' : 'N', p.transpose_b ? 'T' : 'N', p.m, p.n, p.k,
+                                          p.alpha, p.a, p.lda, p.b, p.ldb, p.beta, p.c, p.ldc);
+  if (status != dnnl_success) {
+    fail_machine("oneDNN refused a gemm of m {}, n {}, k {} (status {}); TANG_GEMM=portable avoids it", p.m,
+                 p.n, p.k, static_cast<int>(status));
+  }
+}
+#endif
+
+}  // namespace
+
+void CpuDevice::gemm(const CpuGemm& problem) const {
+  static const bool portable = portable_wanted();
+  check_problem(problem);
+  if (problem.m == 0 || problem.n == 0) return;
+  if (problem.k == 0 || problem.alpha == 0) return scale_rows(*this, problem);
+#ifdef TANG_HAVE_ONEDNN
+  if (!portable) return gemm_onednn(*this, problem);
+#endif
+  gemm_portable(*this, problem);
+}
+
+}  // namespace tang
