@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "lib/base/error.h"
+#include "lib/base/text.h"
 
 namespace tang {
 
@@ -38,22 +39,6 @@ size_t regular_size(const Descriptor& file, const fs::path& path) {
   return static_cast<size_t>(info.st_size);
 }
 
-void write_all(const Descriptor& file, const fs::path& path, std::string_view bytes) {
-  const size_t whole = bytes.size();
-  while (!bytes.empty()) {
-    const ssize_t count = ::write(file.get(), bytes.data(), bytes.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) {
-      const std::string reason = std::strerror(errno);
-      std::error_code ignored;
-      const auto space = fs::space(path.parent_path(), ignored);
-      fail_machine("cannot write {}: {} ({} bytes needed, {} free)", path.string(), reason, whole,
-                   space.available);
-    }
-    bytes.remove_prefix(static_cast<size_t>(count));
-  }
-}
-
 }  // namespace
 
 std::string read_file(const fs::path& path) {
@@ -77,21 +62,78 @@ void sync_path(const fs::path& path) {
   }
 }
 
-void write_file_atomic(const fs::path& path, std::string_view bytes) {
-  const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
-  const fs::path temporary = folder / fmt::format(".{}.{}.tmp", path.filename().string(), ::getpid());
-  try {
-    const Descriptor file(temporary, O_WRONLY | O_CREAT | O_TRUNC);
-    write_all(file, temporary, bytes);
-    if (::fsync(file.get()) != 0)
-      fail_machine("cannot flush {}: {}", temporary.string(), std::strerror(errno));
-  } catch (...) {
-    std::error_code ignored;
-    fs::remove(temporary, ignored);
-    throw;
+namespace {
+
+fs::path folder_of(const fs::path& path) {
+  return path.has_parent_path() ? path.parent_path() : fs::path(".");
+}
+
+}  // namespace
+
+AtomicFile::AtomicFile(const fs::path& path)
+    : path_(path),
+      temporary_(folder_of(path) / fmt::format(".{}.{}.tmp", path.filename().string(), ::getpid())) {
+  fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (fd_ < 0) fail_input("cannot write {}: {}", path.string(), std::strerror(errno));
+}
+
+AtomicFile::~AtomicFile() {
+  if (fd_ >= 0) ::close(fd_);
+  std::error_code ignored;
+  if (!temporary_.empty()) fs::remove(temporary_, ignored);
+}
+
+AtomicFile::AtomicFile(AtomicFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      temporary_(std::exchange(other.temporary_, fs::path())),
+      fd_(std::exchange(other.fd_, -1)),
+      size_(other.size_) {}
+
+void AtomicFile::fail(const char* action) const {
+  const std::string reason = std::strerror(errno);
+  std::error_code ignored;
+  const fs::space_info space = fs::space(folder_of(path_), ignored);
+  fail_machine("cannot {} {}: {} ({} free after {} were written)", action, path_.string(), reason,
+               human_bytes(static_cast<double>(space.available)), human_bytes(static_cast<double>(size_)));
+}
+
+void AtomicFile::write_all(uint64_t offset, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t count = ::pwrite(fd_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) fail("write");
+    bytes.remove_prefix(static_cast<size_t>(count));
+    offset += static_cast<uint64_t>(count);
   }
-  fs::rename(temporary, path);
-  sync_path(folder);
+}
+
+void AtomicFile::append(std::string_view bytes) {
+  write_all(size_, bytes);
+  size_ += bytes.size();
+}
+
+void AtomicFile::overwrite(uint64_t offset, std::string_view bytes) {
+  if (offset + bytes.size() > size_) fail_check("{} has only {} bytes yet", path_.string(), size_);
+  write_all(offset, bytes);
+}
+
+void AtomicFile::close() {
+  if (fd_ < 0) return;
+  if (::fsync(fd_) != 0) fail("flush");
+  if (::close(std::exchange(fd_, -1)) != 0) fail("close");
+}
+
+void AtomicFile::commit() {
+  close();
+  fs::rename(temporary_, path_);
+  temporary_.clear();
+  sync_path(folder_of(path_));
+}
+
+void write_file_atomic(const fs::path& path, std::string_view bytes) {
+  AtomicFile file(path);
+  file.append(bytes);
+  file.commit();
 }
 
 std::vector<fs::path> glob(const std::string& pattern) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <span>
 #include <string>
@@ -14,6 +15,36 @@ namespace tang {
 namespace fs = std::filesystem;
 
 std::string read_file(const fs::path& path);
+
+/// A new file that appears under its name only when complete. It is written beside `path` under a hidden
+/// name; commit() flushes it to disk and renames it, so that after a power cut `path` holds the old bytes or
+/// the new. Without commit() the destructor removes it.
+class AtomicFile {
+ public:
+  explicit AtomicFile(const fs::path& path);
+  ~AtomicFile();
+  AtomicFile(AtomicFile&& other) noexcept;
+  AtomicFile& operator=(AtomicFile&&) = delete;
+
+  void append(std::string_view bytes);
+  void append(const void* bytes, size_t count) { append({static_cast<const char*>(bytes), count}); }
+  /// Overwrites bytes that were appended before (a header whose counts are known last).
+  void overwrite(uint64_t offset, std::string_view bytes);
+  /// Flushes to disk and closes; nothing can be written afterwards. commit() does it when it was not done.
+  void close();
+  void commit();
+
+  const fs::path& path() const { return path_; }
+  uint64_t size() const { return size_; }
+
+ private:
+  [[noreturn]] void fail(const char* action) const;
+  void write_all(uint64_t offset, std::string_view bytes);
+
+  fs::path path_, temporary_;
+  int fd_ = -1;
+  uint64_t size_ = 0;
+};
 
 /// Writes beside `path`, fsyncs, renames, fsyncs the folder: after a power cut `path` holds the old bytes or
 /// the new.

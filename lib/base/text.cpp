@@ -33,6 +33,39 @@ std::string_view trim(std::string_view text) {
 
 namespace {
 
+/// Bytes of the UTF-8 character at the start of `text`, 0 when there is none (table 3-7 of the Unicode
+/// standard).
+size_t utf8_length(std::string_view text) {
+  const auto byte = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
+  const auto continues = [&](size_t i) { return (byte(i) & 0xC0u) == 0x80u; };
+  const unsigned lead = byte(0);
+  if (lead < 0x80) return 1;
+  if (lead >= 0xC2 && lead < 0xE0) return continues(1) ? 2 : 0;
+  if (lead >= 0xE0 && lead < 0xF0) {
+    const bool second = lead == 0xE0 ? byte(1) >= 0xA0 : lead == 0xED ? byte(1) < 0xA0 : true;
+    return second && continues(1) && continues(2) ? 3 : 0;
+  }
+  if (lead >= 0xF0 && lead < 0xF5) {
+    const bool second = lead == 0xF0 ? byte(1) >= 0x90 : lead == 0xF4 ? byte(1) < 0x90 : true;
+    return second && continues(1) && continues(2) && continues(3) ? 4 : 0;
+  }
+  return 0;
+}
+
+}  // namespace
+
+size_t valid_utf8_prefix(std::string_view text) {
+  size_t at = 0;
+  while (at < text.size()) {
+    const size_t length = utf8_length(text.substr(at));
+    if (length == 0) break;
+    at += length;
+  }
+  return at;
+}
+
+namespace {
+
 size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});

@@ -12,6 +12,10 @@ std::vector<std::string> split(std::string_view text, char separator);  // keeps
 std::vector<std::string> words(std::string_view text);                  // split at spaces, drops empty pieces
 std::string_view trim(std::string_view text);
 
+/// Bytes of the longest prefix that is valid UTF-8 (no overlong forms, surrogates or code points past
+/// U+10FFFF).
+size_t valid_utf8_prefix(std::string_view text);
+
 /// The candidate with the smallest edit distance to `word`, or "" when none is near (more than a third of it
 /// differs).
 std::string nearest(std::string_view word, std::span<const std::string> candidates);
