@@ -2,14 +2,18 @@
 
 #include "lib/base/error.h"
 #include "lib/base/text.h"
+#include "lib/ops/cross_entropy.h"
+#include "lib/ops/matmul.h"
 #include "lib/ops/rmsnorm.h"
 
 namespace tang {
 
 std::span<const OpBase* const> catalog() {
   static const OpBase* const ops[] = {
+      &matmul,
       &rmsnorm_forward,
       &rmsnorm_backward,
+      &cross_entropy,
   };
   return ops;
 }

@@ -1,6 +1,8 @@
 // C = op(A) · op(B), row-major, f32 accumulation. op transposes where its flag is set.
 #pragma once
 
+#include <algorithm>
+
 #include "lib/ops/op.h"
 
 namespace tang {
@@ -15,5 +17,14 @@ struct Matmul {
 };
 
 extern const Op<Matmul> matmul;
+
+void matmul_reference(Ref& r);
+void matmul_cpu(CpuDevice& device, const Matmul& a);
+std::function<void()> matmul_cuda(CudaDevice& device, const Matmul& a);
+
+/// Elements between rows as a GEMM library wants them: at least 1 and at least the row's width.
+inline int64_t leading_dimension(const View& matrix) {
+  return std::max({int64_t{1}, matrix.dim(1), matrix.stride(0)});
+}
 
 }  // namespace tang
