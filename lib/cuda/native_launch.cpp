@@ -1,0 +1,176 @@
+#include "kernels/scale_rows.h"
+#include "lib/base/error.h"
+#include "lib/cuda/cuda_try.h"
+#include "lib/cuda/gemm_check.h"
+#include "lib/cuda/native_device.h"
+#include "lib/cuda/tensor_map.h"
+
+namespace tang {
+
+namespace {
+
+constexpr int64_t shared_without_asking = 48 << 10;
+
+std::string title(const KernelSpec& spec) {
+  return fmt::format("kernel {} of {} ({})", spec.entry, spec.source, describe(spec.constants));
+}
+
+std::string text(const Dim3& dim) { return fmt::format("{}×{}×{}", dim.x, dim.y, dim.z); }
+
+dim3 checked(const Dim3& dim, const Dim3& most, const KernelSpec& spec, const char* what) {
+  if (dim.x < 1 || dim.y < 1 || dim.z < 1 || dim.x > most.x || dim.y > most.y || dim.z > most.z) {
+    fail_check("{}: {} {} is not within {}", title(spec), what, text(dim), text(most));
+  }
+  return dim3(static_cast<unsigned>(dim.x), static_cast<unsigned>(dim.y), static_cast<unsigned>(dim.z));
+}
+
+class NativeGraph final : public Graph {
+ public:
+  NativeGraph(int ordinal, cudaStream_t stream, cudaGraph_t graph) : ordinal_(ordinal), stream_(stream) {
+    CUDA_TRY(cudaGraphInstantiate(&executable_, graph, 0));
+    CUDA_TRY(cudaGraphUpload(executable_, stream_));
+  }
+  ~NativeGraph() override {
+    if (executable_ != nullptr) cudaGraphExecDestroy(executable_);
+  }
+  void launch() override {
+    CUDA_TRY(cudaSetDevice(ordinal_));
+    CUDA_TRY(cudaGraphLaunch(executable_, stream_));
+  }
+
+ private:
+  int ordinal_;
+  cudaStream_t stream_;
+  cudaGraphExec_t executable_ = nullptr;
+};
+
+}  // namespace
+
+void NativeDevice::load(KernelState& kernel) {
+  const KernelSpec& spec = kernel.spec;
+  const JitEntry& entry = kernel.entry();
+  if (capturing_) fail_check("{} is first used inside a graph capture: prepare it before", title(spec));
+  const int64_t shared = spec.shared_bytes + entry.static_shared_bytes;
+  if (shared > caps_.shared_bytes_per_block) {
+    fail_check("{} wants {} bytes of shared memory a block; {} has {}", title(spec), shared, caps_.name,
+               caps_.shared_bytes_per_block);
+  }
+  use();
+  KernelModule& module = *kernel.module;
+  if (module.library == nullptr) {
+    CUDA_TRY(cudaLibraryLoadData(&module.library, module.result.get().cubin.data(), nullptr, nullptr, 0,
+                                 nullptr, nullptr, 0));
+  }
+  cudaKernel_t function = nullptr;
+  CUDA_TRY(cudaLibraryGetKernel(&function, module.library, spec.entry.c_str()));
+  const auto* handle = reinterpret_cast<const void*>(function);
+  cudaFuncAttributes attributes{};
+  CUDA_TRY(cudaFuncGetAttributes(&attributes, handle));  // loads it now, not at the first launch
+  if (shared > shared_without_asking) {
+    CUDA_TRY(cudaFuncSetAttribute(handle, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                  static_cast<int>(spec.shared_bytes)));
+  }
+  kernel.function = function;
+}
+
+void NativeDevice::finish_compiling() {
+  for (; loaded_ < kernels_->all().size(); ++loaded_) {
+    KernelState& kernel = *kernels_->all()[loaded_];
+    if (kernel.function == nullptr) load(kernel);
+  }
+}
+
+void NativeDevice::launch(const Kernel& kernel, const LaunchShape& shape, const void* params,
+                          int64_t param_bytes) {
+  const KernelSpec& spec = kernel->spec;
+  if (shape.grid.x == 0 || shape.grid.y == 0 || shape.grid.z == 0) return;
+  if (param_bytes != spec.param_bytes || shape.shared_bytes > spec.shared_bytes) {
+    fail_check("{}: launched with {} parameter bytes and {} shared bytes; prepared for {} and {}",
+               title(spec), param_bytes, shape.shared_bytes, spec.param_bytes, spec.shared_bytes);
+  }
+  if (kernel->function == nullptr) load(*kernel);
+  use();
+  cudaLaunchConfig_t config{};
+  config.gridDim = checked(shape.grid, {0x7fffffff, 65535, 65535}, spec, "grid");
+  config.blockDim = checked(shape.block, {1024, 1024, 64}, spec, "block");
+  config.dynamicSmemBytes = static_cast<size_t>(shape.shared_bytes);
+  config.stream = compute_;
+  cudaLaunchAttribute attributes[2];
+  config.attrs = attributes;
+  if (shape.cluster.x * shape.cluster.y * shape.cluster.z != 1) {
+    const dim3 cluster = checked(shape.cluster, {16, 16, 16}, spec, "cluster");
+    cudaLaunchAttribute& attribute = attributes[config.numAttrs++];
+    attribute.id = cudaLaunchAttributeClusterDimension;
+    attribute.val.clusterDim = {cluster.x, cluster.y, cluster.z};
+  }
+  if (shape.overlap_previous && caps_.compute_capability >= 90) {
+    cudaLaunchAttribute& attribute = attributes[config.numAttrs++];
+    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attribute.val.programmaticStreamSerializationAllowed = 1;
+  }
+  void* arguments[] = {const_cast<void*>(params)};
+  cudaError_t code = cudaLaunchKernelExC(&config, reinterpret_cast<const void*>(kernel->function), arguments);
+  if (code == cudaSuccess && check_launches_ && !capturing_) code = cudaStreamSynchronize(compute_);
+  if (code != cudaSuccess) {
+    cudaGetLastError();
+    fail_machine("CUDA: {} from {}, grid {}, block {}, {} shared bytes", cudaGetErrorString(code),
+                 title(spec), text(shape.grid), text(shape.block), shape.shared_bytes);
+  }
+}
+
+std::function<void()> NativeDevice::scale_rows(const CudaGemm& problem) {
+  if (problem.beta == 1) return [] {};
+  const ScaleRowsParams params = {problem.c, problem.m, problem.n, problem.ldc, problem.beta};
+  const char* type = problem.output == Dtype::bf16 ? "bf16" : "float";
+  const int64_t blocks =
+      std::min<int64_t>((params.rows * params.columns + 255) / 256, 8 * caps_.multiprocessors);
+  return bind(kernel({"scale_rows.cu", "scale_rows", {{"TANG_T", type}}, sizeof params}),
+              {.grid = {blocks}, .block = {256}}, params);
+}
+
+std::function<void()> NativeDevice::gemm(const CudaGemm& problem) {
+  check_gemm(problem);
+  if (problem.m == 0 || problem.n == 0) return [] {};
+  if (problem.k == 0) return scale_rows(problem);
+  use();
+  if (!blas_) {
+    workspace_ = allocate(Blas::workspace_bytes);
+    blas_ = std::make_unique<Blas>(compute_, workspace_.data());
+  }
+  return blas_->prepare(problem);
+}
+
+TensorMap NativeDevice::encode(const TensorMapSpec& spec) {
+  use();
+  return encode_tensor_map(spec);
+}
+
+std::unique_ptr<Graph> NativeDevice::capture(const std::function<void()>& work) {
+  if (capturing_) fail_check("a graph capture inside a graph capture");
+  finish_compiling();
+  use();
+  // Only this thread is watched: kernels may be compiling on others.
+  CUDA_TRY(cudaStreamBeginCapture(compute_, cudaStreamCaptureModeThreadLocal));
+  capturing_ = true;
+  std::exception_ptr failure;
+  try {
+    work();
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  cudaGraph_t graph = nullptr;
+  const cudaError_t code = cudaStreamEndCapture(compute_, &graph);
+  capturing_ = false;
+  for (void* data : std::exchange(freed_in_capture_, {})) give_memory(data);
+  const std::unique_ptr<CUgraph_st, void (*)(cudaGraph_t)> owner(graph, [](cudaGraph_t g) {
+    if (g != nullptr) cudaGraphDestroy(g);
+  });
+  if (failure) {
+    cudaGetLastError();
+    std::rethrow_exception(failure);
+  }
+  CUDA_TRY(code);
+  return std::make_unique<NativeGraph>(ordinal_, compute_, graph);
+}
+
+}  // namespace tang
