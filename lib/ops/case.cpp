@@ -39,8 +39,9 @@ Dtype stored(Rule rule, Dtype mode) {
 }
 
 const std::vector<std::string>& fill_kinds() {
-  static const std::vector<std::string> kinds = {
-      "gaussian", "ramp", "one_hot", "large_mean", "very_negative", "positive", "small", "zero", "below"};
+  static const std::vector<std::string> kinds = {"gaussian",      "ramp",     "one_hot", "large_mean",
+                                                 "very_negative", "positive", "small",   "one",
+                                                 "zero",          "below"};
   return kinds;
 }
 
@@ -199,6 +200,7 @@ std::vector<double> Case::draw(size_t index, int64_t count) const {
     const auto u = static_cast<uint64_t>(i);
     if (plan.fill == "below") return static_cast<double>(rng.below(u, static_cast<uint64_t>(plan.limit)));
     if (plan.fill == "zero") return 0;
+    if (plan.fill == "one") return 1;
     if (plan.fill == "ramp") return std::sin(0.37 * static_cast<double>(i % 8191) + 1);
     if (plan.fill == "one_hot")
       return static_cast<int64_t>(rng.below(static_cast<uint64_t>(i / width), width)) == i % width ? 1 : 0;

@@ -22,7 +22,10 @@ namespace {
 
 [[noreturn]] void refuse(std::string_view name) {
   std::vector<std::string> known;
-  for (const OpBase* op : catalog()) known.push_back(op->name());
+  for (const OpBase* op : catalog()) {
+    known.push_back(op->name());
+    known.push_back(op->name().substr(0, op->name().rfind('_')));  // the family's name
+  }
   fail_input("no op is called '{}'{}; tang-check list names them all", name, suggestion(name, known));
 }
 

@@ -64,7 +64,7 @@ struct Dim {
 
 /// How parity fills an operand unless a case says otherwise ("x~ramp").
 /// gaussian · ramp (sines, as system A's tests) · one_hot · large_mean (one channel of mean 30) ·
-/// very_negative · positive (0.5 … 1.5) · small (gaussian / 64) · zero · below (ids drawn below dimension
+/// very_negative · positive (0.5 … 1.5) · small (gaussian / 64) · one · zero · below (ids drawn below dimension
 /// `limit`)
 struct Fill {
   std::string operand, kind;
