@@ -14,4 +14,9 @@ struct ReduceSum {
 
 extern const Op<ReduceSum> reduce_sum;
 
+// The implementations, registered in reduce.cpp.
+void reduce_sum_reference(Ref& r);
+void reduce_sum_cpu(CpuDevice& device, const ReduceSum& a);
+std::function<void()> reduce_sum_cuda(CudaDevice& device, const ReduceSum& a);
+
 }  // namespace tang

@@ -30,4 +30,12 @@ struct RopeTables {
 };
 RopeTables rope_tables(int64_t positions, int64_t rotary_dims, double theta);
 
+// The implementations, registered in rope.cpp.
+void rope_forward_reference(Ref& r);
+void rope_backward_reference(Ref& r);
+void rope_forward_cpu(CpuDevice& device, const RopeForward& a);
+void rope_backward_cpu(CpuDevice& device, const RopeBackward& a);
+std::function<void()> rope_forward_cuda(CudaDevice& device, const RopeForward& a);
+std::function<void()> rope_backward_cuda(CudaDevice& device, const RopeBackward& a);
+
 }  // namespace tang

@@ -20,4 +20,12 @@ struct SoftmaxBackward {
 extern const Op<SoftmaxForward> softmax_forward;
 extern const Op<SoftmaxBackward> softmax_backward;
 
+// The implementations, registered in softmax.cpp.
+void softmax_forward_reference(Ref& r);
+void softmax_backward_reference(Ref& r);
+void softmax_forward_cpu(CpuDevice& device, const SoftmaxForward& a);
+void softmax_backward_cpu(CpuDevice& device, const SoftmaxBackward& a);
+std::function<void()> softmax_forward_cuda(CudaDevice& device, const SoftmaxForward& a);
+std::function<void()> softmax_backward_cuda(CudaDevice& device, const SoftmaxBackward& a);
+
 }  // namespace tang

@@ -19,4 +19,12 @@ struct SwigluBackward {
 extern const Op<SwigluForward> swiglu_forward;
 extern const Op<SwigluBackward> swiglu_backward;
 
+// The implementations, registered in swiglu.cpp.
+void swiglu_forward_reference(Ref& r);
+void swiglu_backward_reference(Ref& r);
+void swiglu_forward_cpu(CpuDevice& device, const SwigluForward& a);
+void swiglu_backward_cpu(CpuDevice& device, const SwigluBackward& a);
+std::function<void()> swiglu_forward_cuda(CudaDevice& device, const SwigluForward& a);
+std::function<void()> swiglu_backward_cuda(CudaDevice& device, const SwigluBackward& a);
+
 }  // namespace tang

@@ -1,0 +1,22 @@
+// Parameters of rope.cu. Element (b, t, h, d) of a tensor lies at base + b·batch + t·row + h·head + d.
+#pragma once
+
+#include "types.h"
+
+struct RopeStrides {
+  int64_t batch, row, head;  // elements
+};
+
+struct RopeParams {
+  const void* x;     // [B, T, H, D]
+  const float* cos;  // [P, R/2]
+  const float* sin;  // [P, R/2]
+  void* y;           // [B, T, H, D]; may be x
+  RopeStrides x_strides, y_strides;
+  int64_t cos_row, sin_row;  // of a position
+  int64_t batch, length, position;
+  // A thread owns one piece (16 bytes, or one element) of both rotated halves, or of the dims that pass
+  // through, in every head_chunks-th head.
+  int32_t heads, head_chunks, half, pieces, rest_pieces, tokens_per_block;
+  float sin_sign;  // -1: the backward
+};
