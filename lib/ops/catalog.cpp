@@ -3,8 +3,12 @@
 #include "lib/base/error.h"
 #include "lib/base/text.h"
 #include "lib/ops/cross_entropy.h"
+#include "lib/ops/elementwise.h"
 #include "lib/ops/matmul.h"
 #include "lib/ops/rmsnorm.h"
+#include "lib/ops/rope.h"
+#include "lib/ops/softmax.h"
+#include "lib/ops/swiglu.h"
 
 namespace tang {
 
@@ -13,7 +17,18 @@ std::span<const OpBase* const> catalog() {
       &matmul,
       &rmsnorm_forward,
       &rmsnorm_backward,
+      &rope_forward,
+      &rope_backward,
+      &swiglu_forward,
+      &swiglu_backward,
+      &softmax_forward,
+      &softmax_backward,
       &cross_entropy,
+      &cast,
+      &add,
+      &add_assign,
+      &fill,
+      &transpose,
   };
   return ops;
 }
