@@ -16,7 +16,6 @@ struct CublasLt {
       "NVIDIA's matrix library cuBLASLt", {"libcublasLt.so.13", "libcublasLt.so.12"}, library_folders()};
 #define TANG_BLAS(call) \
   decltype(&cublasLt##call) call = library.function<decltype(&cublasLt##call)>("cublasLt" #call)
-  TANG_BLAS(GetVersion);
   TANG_BLAS(GetStatusString);
   TANG_BLAS(Create);
   TANG_BLAS(Destroy);
@@ -151,11 +150,6 @@ std::function<void()> Blas::prepare(const CudaGemm& problem) {
                         workspace_bytes, stream),
             "cublasLtMatmul");
   };
-}
-
-std::string blas_version() {
-  const size_t version = lt().GetVersion();
-  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }
 
 }  // namespace tang

@@ -32,7 +32,4 @@ class Blas {
   void* workspace_;
 };
 
-/// The library's version, such as "13.1.0"; a machine error when it is missing.
-std::string blas_version();
-
 }  // namespace tang

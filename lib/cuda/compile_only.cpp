@@ -2,7 +2,7 @@
 #include <map>
 
 #include "lib/base/error.h"
-#include "lib/cuda/gemm_check.h"
+#include "lib/cuda/call_check.h"
 #include "lib/cuda/kernel_store.h"
 #include "lib/cuda/tensor_map.h"
 #include "lib/device/cpu_device.h"
@@ -77,7 +77,9 @@ class CompilerDevice final : public CompileOnlyDevice {
   void finish_compiling() override {
     for (const Kernel& kernel : kernels_.all()) kernel->entry();
   }
-  void launch(const Kernel&, const LaunchShape&, const void*, int64_t) override {}
+  void launch(const Kernel& kernel, const LaunchShape& shape, const void*, int64_t param_bytes) override {
+    check_launch(kernel->spec, shape, param_bytes);
+  }
   std::function<void()> gemm(const CudaGemm& problem) override {
     check_gemm(problem);
     return [] {};
@@ -106,12 +108,7 @@ std::vector<CompiledKernel> CompilerDevice::compiled() {
   for (const Kernel& kernel : kernels_.all()) {
     const JitEntry& entry = kernel->entry();
     const JitResult& result = kernel->module->result.get();
-    const int64_t shared = kernel->spec.shared_bytes + entry.static_shared_bytes;
-    if (shared > caps_.shared_bytes_per_block) {
-      fail_check("kernel {} of {} ({}) wants {} bytes of shared memory a block; {} has {}", entry.name,
-                 kernel->spec.source, describe(kernel->spec.constants), shared, caps_.isa,
-                 caps_.shared_bytes_per_block);
-    }
+    check_shared(kernel->spec, entry.static_shared_bytes, caps_);
     list.push_back({kernel->spec.source, entry.name, describe(kernel->spec.constants), entry.registers,
                     entry.spill_bytes, entry.stack_bytes, entry.static_shared_bytes,
                     static_cast<int64_t>(result.cubin.size()), result.seconds, result.warnings});

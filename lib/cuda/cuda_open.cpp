@@ -32,16 +32,6 @@ std::string hardware_summary() {
                      architecture_of(10 * properties.major + properties.minor));
 }
 
-/// What `describe` says, or its error: a summary never fails.
-template <class Describe>
-std::string or_error(const Describe& describe) {
-  try {
-    return describe();
-  } catch (const Error& error) {
-    return error.what();
-  }
-}
-
 }  // namespace
 
 void require_driver(int driver, int runtime) {
@@ -78,9 +68,19 @@ std::unique_ptr<CudaDevice> open_cuda_device(int ordinal) {
 }
 
 std::string cuda_summary() {
-  return fmt::format("CUDA {}, {}, {}", version_text(CUDART_VERSION),
-                     or_error([] { return fmt::format("NVRTC {}", nvrtc_version()); }),
-                     or_error(hardware_summary));
+  const std::string toolkit = fmt::format("CUDA {}", version_text(CUDART_VERSION));
+  std::string compiler, hardware;
+  try {
+    compiler = fmt::format("NVRTC {}", nvrtc_version());
+  } catch (const Error&) {
+    compiler = "NVRTC missing";
+  }
+  try {
+    hardware = hardware_summary();
+  } catch (const Error& error) {  // a summary never fails
+    hardware = error.what();
+  }
+  return fmt::format("{}, {}, {}", toolkit, compiler, hardware);
 }
 
 }  // namespace tang

@@ -1,7 +1,7 @@
 #include "kernels/scale_rows.h"
 #include "lib/base/error.h"
+#include "lib/cuda/call_check.h"
 #include "lib/cuda/cuda_try.h"
-#include "lib/cuda/gemm_check.h"
 #include "lib/cuda/native_device.h"
 #include "lib/cuda/tensor_map.h"
 
@@ -9,18 +9,7 @@ namespace tang {
 
 namespace {
 
-constexpr int64_t shared_without_asking = 48 << 10;
-
-std::string title(const KernelSpec& spec) {
-  return fmt::format("kernel {} of {} ({})", spec.entry, spec.source, describe(spec.constants));
-}
-
-std::string text(const Dim3& dim) { return fmt::format("{}×{}×{}", dim.x, dim.y, dim.z); }
-
-dim3 checked(const Dim3& dim, const Dim3& most, const KernelSpec& spec, const char* what) {
-  if (dim.x < 1 || dim.y < 1 || dim.z < 1 || dim.x > most.x || dim.y > most.y || dim.z > most.z) {
-    fail_check("{}: {} {} is not within {}", title(spec), what, text(dim), text(most));
-  }
+dim3 native(const Dim3& dim) {
   return dim3(static_cast<unsigned>(dim.x), static_cast<unsigned>(dim.y), static_cast<unsigned>(dim.z));
 }
 
@@ -50,11 +39,7 @@ void NativeDevice::load(KernelState& kernel) {
   const KernelSpec& spec = kernel.spec;
   const JitEntry& entry = kernel.entry();
   if (capturing_) fail_check("{} is first used inside a graph capture: prepare it before", title(spec));
-  const int64_t shared = spec.shared_bytes + entry.static_shared_bytes;
-  if (shared > caps_.shared_bytes_per_block) {
-    fail_check("{} wants {} bytes of shared memory a block; {} has {}", title(spec), shared, caps_.name,
-               caps_.shared_bytes_per_block);
-  }
+  check_shared(spec, entry.static_shared_bytes, caps_);
   use();
   KernelModule& module = *kernel.module;
   if (module.library == nullptr) {
@@ -66,7 +51,8 @@ void NativeDevice::load(KernelState& kernel) {
   const auto* handle = reinterpret_cast<const void*>(function);
   cudaFuncAttributes attributes{};
   CUDA_TRY(cudaFuncGetAttributes(&attributes, handle));  // loads it now, not at the first launch
-  if (shared > shared_without_asking) {
+  if (spec.shared_bytes >
+      attributes.maxDynamicSharedSizeBytes) {  // never lowered: another spec may need more
     CUDA_TRY(cudaFuncSetAttribute(handle, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                   static_cast<int>(spec.shared_bytes)));
   }
@@ -82,23 +68,18 @@ void NativeDevice::finish_compiling() {
 
 void NativeDevice::launch(const Kernel& kernel, const LaunchShape& shape, const void* params,
                           int64_t param_bytes) {
-  const KernelSpec& spec = kernel->spec;
-  if (shape.grid.x == 0 || shape.grid.y == 0 || shape.grid.z == 0) return;
-  if (param_bytes != spec.param_bytes || shape.shared_bytes > spec.shared_bytes) {
-    fail_check("{}: launched with {} parameter bytes and {} shared bytes; prepared for {} and {}",
-               title(spec), param_bytes, shape.shared_bytes, spec.param_bytes, spec.shared_bytes);
-  }
+  if (!check_launch(kernel->spec, shape, param_bytes)) return;
   if (kernel->function == nullptr) load(*kernel);
   use();
   cudaLaunchConfig_t config{};
-  config.gridDim = checked(shape.grid, {0x7fffffff, 65535, 65535}, spec, "grid");
-  config.blockDim = checked(shape.block, {1024, 1024, 64}, spec, "block");
+  config.gridDim = native(shape.grid);
+  config.blockDim = native(shape.block);
   config.dynamicSmemBytes = static_cast<size_t>(shape.shared_bytes);
   config.stream = compute_;
-  cudaLaunchAttribute attributes[2];
+  cudaLaunchAttribute attributes[2] = {};
   config.attrs = attributes;
   if (shape.cluster.x * shape.cluster.y * shape.cluster.z != 1) {
-    const dim3 cluster = checked(shape.cluster, {16, 16, 16}, spec, "cluster");
+    const dim3 cluster = native(shape.cluster);
     cudaLaunchAttribute& attribute = attributes[config.numAttrs++];
     attribute.id = cudaLaunchAttributeClusterDimension;
     attribute.val.clusterDim = {cluster.x, cluster.y, cluster.z};
@@ -114,7 +95,7 @@ void NativeDevice::launch(const Kernel& kernel, const LaunchShape& shape, const 
   if (code != cudaSuccess) {
     cudaGetLastError();
     fail_machine("CUDA: {} from {}, grid {}, block {}, {} shared bytes", cudaGetErrorString(code),
-                 title(spec), text(shape.grid), text(shape.block), shape.shared_bytes);
+                 title(kernel->spec), describe(shape.grid), describe(shape.block), shape.shared_bytes);
   }
 }
 

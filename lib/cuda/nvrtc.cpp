@@ -31,6 +31,14 @@ struct Nvrtc {
   TANG_NVRTC(GetPTXSize);
   TANG_NVRTC(GetPTX);
 #undef TANG_NVRTC
+  std::string version;
+
+  Nvrtc() {  // pip's copy does not look beside itself
+    int major = 0, minor = 0;
+    require(Version(&major, &minor), "nvrtcVersion");
+    version = fmt::format("{}.{}", major, minor);
+    library.open_companion("libnvrtc-builtins.so." + version);
+  }
 
   void require(nvrtcResult code, const char* call) const {
     if (code != NVRTC_SUCCESS)
@@ -65,12 +73,7 @@ std::vector<const char*> pointers(const std::vector<std::string>& texts) {
 
 }  // namespace
 
-std::string nvrtc_version() {
-  int major = 0, minor = 0;
-  nvrtc().require(nvrtc().Version(&major, &minor), "nvrtcVersion");
-  return fmt::format("{}.{}", major, minor);
-}
-
+std::string nvrtc_version() { return nvrtc().version; }
 std::string nvrtc_path() { return nvrtc().library.path(); }
 
 bool nvrtc_supports(const std::string& architecture) {

@@ -54,7 +54,11 @@ std::vector<std::string> library_folders() {
   if (const char* home = std::getenv("HOME")) append_pip(folders, fmt::format("{}/.local", home).c_str());
   append_pip(folders, "/usr/local");
   append_pip(folders, "/usr");
-  return folders;
+  std::vector<std::string> once;
+  for (const std::string& folder : folders) {
+    if (std::find(once.begin(), once.end(), folder) == once.end()) once.push_back(folder);
+  }
+  return once;
 }
 
 ToolkitLibrary::ToolkitLibrary(const std::string& title, const std::vector<std::string>& names,
@@ -73,6 +77,10 @@ ToolkitLibrary::ToolkitLibrary(const std::string& title, const std::vector<std::
   std::replace(searched.begin(), searched.end(), std::string(), std::string("the loader's path"));
   fail_machine("{} ({}) is missing; searched {}: install a CUDA toolkit or set CUDA_HOME", title,
                fmt::join(names, " or "), fmt::join(searched, ", "));
+}
+
+void ToolkitLibrary::open_companion(const std::string& name) const {
+  dlopen((fs::path(path_).parent_path() / name).c_str(), RTLD_NOW | RTLD_LOCAL);
 }
 
 void* ToolkitLibrary::symbol(const char* name) const {

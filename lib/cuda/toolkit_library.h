@@ -22,6 +22,10 @@ class ToolkitLibrary {
 
   const std::string& path() const { return path_; }
 
+  /// Opens a library beside this one that this one will ask the loader for by bare name: then it is found.
+  /// Silent where there is none, because the loader may know better.
+  void open_companion(const std::string& name) const;
+
  private:
   void* symbol(const char* name) const;
   std::string title_, path_;

@@ -2,11 +2,11 @@
 
 #include <omp.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <string_view>
 
 #include "lib/base/error.h"
+#include "lib/device/gemm_check.h"
 
 #ifdef TANG_HAVE_ONEDNN
 #include <dnnl.h>
@@ -15,19 +15,6 @@
 namespace tang {
 
 namespace {
-
-void check_leading(const char* name, int64_t leading, int64_t width) {
-  if (leading < std::max<int64_t>(1, width))
-    fail_input("gemm: {} is {}, below the row's {}", name, leading, width);
-}
-
-void check_problem(const CpuGemm& p) {
-  if (p.m < 0 || p.n < 0 || p.k < 0)
-    fail_input("gemm: m {}, n {}, k {}: none may be negative", p.m, p.n, p.k);
-  check_leading("lda", p.lda, p.transpose_a ? p.m : p.k);
-  check_leading("ldb", p.ldb, p.transpose_b ? p.k : p.n);
-  check_leading("ldc", p.ldc, p.n);
-}
 
 /// What is left of a product without terms.
 void scale_rows(const CpuDevice& device, const CpuGemm& p) {
@@ -68,7 +55,7 @@ void gemm_onednn(const CpuDevice& device, const CpuGemm& p) {
 
 void CpuDevice::gemm(const CpuGemm& problem) const {
   static const bool portable = portable_wanted();
-  check_problem(problem);
+  check_gemm_sizes(problem);
   if (problem.m == 0 || problem.n == 0) return;
   if (problem.k == 0 || problem.alpha == 0) return scale_rows(*this, problem);
 #ifdef TANG_HAVE_ONEDNN

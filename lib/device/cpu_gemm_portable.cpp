@@ -11,10 +11,10 @@ namespace tang {
 
 namespace {
 
-constexpr int64_t k_block = 256;   // rows of a packed B panel: one panel of B stays in the first-level cache
-constexpr int64_t m_block = 192;   // rows of packed A: 192 KiB, half of a second-level cache
-constexpr int64_t n_block = 3072;  // columns of packed B, shared by all threads: 3 MiB
-constexpr int64_t task_width = 384;  // columns of one task
+constexpr int64_t k_block = 256;    // rows of a packed B panel: one panel of B stays in the first-level cache
+constexpr int64_t m_block = 192;    // rows of packed A: 192 KiB, half of a second-level cache
+constexpr int64_t n_block = 3072;   // columns of packed B, shared by all threads: 3 MiB
+constexpr int64_t task_width = 96;  // columns of one task: narrow, so that every thread gets its share
 
 /// C tile kept in registers: `rows` × (`vectors` · Bytes / 4).
 template <int Bytes, int Rows, int Vectors>

@@ -38,10 +38,29 @@ TEST_CASE("compile-only device: memory is memory, launches and products do nothi
   Buffer buffer = device->allocate_zeroed(16);
   float value = 3;
   static_cast<Device&>(*device).upload(buffer.data(), &value, 4);
-  device->launch(device->kernel(scale_spec("float")), {.grid = {1}, .block = {32}}, nullptr, 0);
+  const ScaleRowsParams params = {buffer.data(), 1, 4, 4, 2};
+  device->launch(device->kernel(scale_spec("float")), {.grid = {1}, .block = {32}}, &params, sizeof params);
   device->gemm({.m = 1, .n = 1, .k = 1, .lda = 1, .ldb = 1, .ldc = 1})();
   device->capture([] {})->launch();
   CHECK(buffer.view(Dtype::f32, {4}).as<float>()[0] == 3);
+}
+
+TEST_CASE("cuda: a launch that no device or not this kernel could run is refused before the driver") {
+  const auto device = open_compile_only_device("sm_90a");
+  const Kernel kernel = device->kernel(scale_spec("float"));
+  const ScaleRowsParams params = {};
+  const auto launch = [&](const LaunchShape& shape, int64_t bytes = sizeof params) {
+    device->launch(kernel, shape, &params, bytes);
+  };
+  CHECK_NOTHROW(launch({.grid = {0}, .block = {32}}));
+  CHECK_THROWS_WITH_AS(launch({.grid = {1}, .block = {32}}, 8), doctest::Contains("8 parameter bytes"),
+                       Error);
+  CHECK_THROWS_WITH_AS(launch({.grid = {1}, .block = {32}, .shared_bytes = 4}), doctest::Contains("4 shared"),
+                       Error);
+  CHECK_THROWS_WITH_AS(launch({.grid = {1, 65536}, .block = {32}}), doctest::Contains("grid 1×65536×1"),
+                       Error);
+  CHECK_THROWS_WITH_AS(launch({.grid = {1}, .block = {32, 0}}), doctest::Contains("block 32×0×1"), Error);
+  CHECK_THROWS_WITH_AS(launch({.grid = {1}, .block = {64, 32}}), doctest::Contains("1024 threads"), Error);
 }
 
 TEST_CASE("compile-only device: a kernel whose parameters differ from the host's struct is refused") {
