@@ -79,7 +79,7 @@ class SentencePiece final : public Tokenizer {
     return text;
   }
 
-  void save(const fs::path& folder) const override { write_file_atomic(folder / file_name(), model_); }
+  void save_as(const fs::path& file) const override { write_file_atomic(file, model_); }
 
  private:
   /// What each id decodes to, and the ids of single bytes (the unknown id where the model has none).
@@ -182,8 +182,10 @@ std::unique_ptr<Tokenizer> train_bpe(const NextText& next, int64_t vocab_size) {
   };
   std::string model;
   const auto status = sentencepiece::SentencePieceTrainer::Train(options, &text, &model);
-  if (!status.ok()) {
-    fail_input("SentencePiece could not train a vocabulary of {}: {}", vocab_size, status.ToString());
+  if (!status.ok()) {  // "Internal: file.cc(660) [condition] Vocabulary size too high (300). …"
+    const std::string reason = status.ToString();
+    fail_input("SentencePiece could not train a vocabulary of {} on this text: {}", vocab_size,
+               reason.substr(reason.find("] ") == std::string::npos ? 0 : reason.find("] ") + 2));
   }
   auto tokenizer = std::make_unique<SentencePiece>(std::move(model), "the trained model");
   if (!tokenizer->lossless()) fail_check("the trained SentencePiece model does not give its text back");

@@ -35,11 +35,11 @@ class ByteTokenizer final : public Tokenizer {
     return text;
   }
 
-  void save(const fs::path& folder) const override {
+  void save_as(const fs::path& file) const override {
     const Json text = Json::object({{"model", Json::object({{"type", "byte"}})},
                                     {"vocab_size", vocab_size()},
                                     {"document_mark", byte_mark}});
-    write_file_atomic(folder / byte_file, text.dump(2) + "\n");
+    write_file_atomic(file, text.dump(2) + "\n");
   }
 };
 

@@ -33,8 +33,10 @@ class Tokenizer {
   /// Id of text the vocabulary lacks, or -1 when that cannot happen.
   virtual int64_t unknown_id() const { return -1; }
 
-  /// Writes `folder`/file_name() so that load_tokenizer(folder) gives this tokenizer again.
-  virtual void save(const fs::path& folder) const = 0;
+  /// Writes the file that load_tokenizer reads.
+  virtual void save_as(const fs::path& file) const = 0;
+  /// save_as(folder/file_name()), so that load_tokenizer(folder) gives this tokenizer again.
+  void save(const fs::path& folder) const { save_as(folder / file_name()); }
 };
 
 /// 256 bytes and the document mark 256: a vocabulary of 257.
