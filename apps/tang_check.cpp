@@ -1,26 +1,65 @@
 // tang-check: proves the ops, from their registrations alone.
+#include <cstdio>
+
 #include "lib/base/cli.h"
 #include "lib/base/run_main.h"
+#include "lib/check/compile.h"
+#include "lib/check/grad.h"
+#include "lib/check/list.h"
 #include "lib/check/parity.h"
+#include "lib/check/repeat.h"
 
 namespace tang {
 namespace {
 
-int check(int argc, char** argv) {
-  ParityOptions parity;
-  Cli cli("tang-check", "Proves every implementation of every op.", "tang-check parity rmsnorm\n");
+void declare_parity(Cli& cli, ParityOptions& options) {
   cli.subcommand("parity", "each implementation x dtype x shape against the f64 reference",
                  "tang-check parity\n"
                  "tang-check parity attention --device cuda --dtype bf16\n"
                  "tang-check parity rmsnorm_forward --case \"N=7 C=33 -residual -sum\"")
-      .positional("op", parity.ops, "ops or families (default: all)")
-      .option("--device", parity.device, "cpu, cuda, cuda:N, or all that this machine has")
-      .option("--dtype", parity.dtype, "f32, bf16 or all")
-      .option("--impl", parity.impl, "one implementation's name, or all")
-      .option("--case", parity.only_case, "one case of your own instead of the registered ones")
-      .flag("--quiet", parity.quiet, "print failures only");
+      .positional("op", options.ops, "ops or families (default: all)")
+      .option("--device", options.device, "cpu, cuda, cuda:N, or all that this machine has")
+      .option("--dtype", options.dtype, "f32, bf16 or all")
+      .option("--impl", options.impl, "one implementation's name, or all")
+      .option("--case", options.only_case, "one case of your own instead of the registered ones")
+      .flag("--quiet", options.quiet, "print failures only");
+}
+
+void declare_repeat(Cli& cli, RepeatOptions& options) {
+  cli.subcommand("repeat", "runs with the same inputs give the same bits, at full size",
+                 "tang-check repeat --device cuda")
+      .positional("op", options.ops, "ops or families (default: all)")
+      .option("--device", options.device, "cpu, cuda, cuda:N, or all that this machine has")
+      .option("--dtype", options.dtype, "f32, bf16 or all")
+      .option("--runs", options.runs, "runs to compare");
+}
+
+int check(int argc, char** argv) {
+  ParityOptions parity;
+  CompileOptions compile;
+  RepeatOptions repeat;
+  std::vector<std::string> ops;
+  bool markdown = false;
+  Cli cli("tang-check", "Proves every implementation of every op from its registration.",
+          "tang-check parity\ntang-check grad\ntang-check compile --arch sm_90a");
+  declare_parity(cli, parity);
+  declare_repeat(cli, repeat);
+  cli.subcommand("grad", "the references' gradients against central differences", "tang-check grad swiglu")
+      .positional("op", ops, "ops or families (default: all)");
+  cli.subcommand("compile", "every CUDA kernel for any architecture; needs no GPU",
+                 "tang-check compile --arch sm_80,sm_90a")
+      .positional("op", compile.ops, "ops or families (default: all)")
+      .option("--arch", compile.architectures, "architectures, commas between");
+  cli.subcommand("list", "what is registered", "tang-check list\ntang-check list --markdown > docs/OPS.md")
+      .positional("op", ops, "ops or families (default: all)")
+      .flag("--markdown", markdown, "print docs/OPS.md");
   if (!cli.parse(argc, argv)) return 0;
-  return check_parity(parity).close();
+  if (cli.chosen() == "parity") return check_parity(parity).close();
+  if (cli.chosen() == "grad") return check_gradients(ops).close();
+  if (cli.chosen() == "compile") return check_compile(compile).close();
+  if (cli.chosen() == "repeat") return check_repeat(repeat).close();
+  std::fputs((markdown ? ops_markdown() : list_ops(ops)).c_str(), stdout);
+  return 0;
 }
 
 }  // namespace

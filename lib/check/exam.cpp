@@ -178,4 +178,11 @@ std::vector<Case> expand_cases(const OpBase& op, Dtype mode) {
   return cases;
 }
 
+CaseText bench_case(const OpBase& op) {
+  CaseText text;
+  for (const Dim& dim : op.spec().dims)
+    text += fmt::format("{}{}={}", text.empty() ? "" : " ", dim.letter, dim.bench_default);
+  return text;
+}
+
 }  // namespace tang

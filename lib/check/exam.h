@@ -51,4 +51,7 @@ double distance(const Exam& exam, const Result& a, const Result& b);
 /// it does not set (left out where a case costs more than 2e8 operations, or where the op refuses the value).
 std::vector<Case> expand_cases(const OpBase& op, Dtype mode);
 
+/// The op at its bench defaults, as a case's text.
+CaseText bench_case(const OpBase& op);
+
 }  // namespace tang
