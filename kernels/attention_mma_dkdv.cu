@@ -1,12 +1,11 @@
 // Causal grouped-query attention on bf16 tensor cores, backward: deterministic, no atomics, seven products
 // instead of five. Three kernels in this order (one file each: they are compiled with different constants);
 // tiles and constants are in attention_tiles.cuh.
-//   attention_delta_mma   delta = Σ_d o · d_o
-//   attention_dkdv_mma    here. A CTA owns the keys of one block and KV head, and streams the query blocks
-//   from the
-//                         diagonal on, of every query head of the group in turn. All is transposed (rows are
-//                         keys), so that pᵀ and dsᵀ are A operands in registers.
-//   attention_dq_mma      a CTA owns a query block of one head and streams the visible key blocks.
+//   attention_delta_mma: delta = Σ_d o · d_o.
+//   attention_dkdv_mma, here: a CTA owns the keys of one block and KV head, and streams the query blocks from
+//     the diagonal on, of every query head of the group in turn. All is transposed (rows are keys), so that
+//     pᵀ and dsᵀ are A operands in registers.
+//   attention_dq_mma: a CTA owns a query block of one head and streams the visible key blocks.
 // With p = exp(scale · q kᵀ - lse), dp = d_o vᵀ, ds = p (dp - delta): dv = pᵀ d_o, dk = scale · dsᵀ q,
 // dq = scale · ds k. p and ds are rounded to bf16 for the products.
 //
