@@ -164,7 +164,11 @@ const OperandPlan* Case::find(std::string_view name) const {
 }
 
 double Case::bytes() const {
-  if (!op_->spec().bytes.empty()) return evaluate(op_->spec().bytes, values_);
+  if (!op_->spec().bytes.empty()) {
+    Bindings values = values_;
+    values.set("element", static_cast<double>(size_of(mode_)));
+    return evaluate(op_->spec().bytes, values);
+  }
   double total = 0;
   for (const OperandPlan& plan : operands_) {
     if (plan.present)

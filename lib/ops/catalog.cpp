@@ -4,6 +4,7 @@
 #include "lib/base/text.h"
 #include "lib/ops/cross_entropy.h"
 #include "lib/ops/elementwise.h"
+#include "lib/ops/embedding.h"
 #include "lib/ops/matmul.h"
 #include "lib/ops/rmsnorm.h"
 #include "lib/ops/rope.h"
@@ -14,6 +15,8 @@ namespace tang {
 
 std::span<const OpBase* const> catalog() {
   static const OpBase* const ops[] = {
+      &embedding_forward,
+      &embedding_backward,
       &matmul,
       &rmsnorm_forward,
       &rmsnorm_backward,

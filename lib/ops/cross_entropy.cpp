@@ -17,7 +17,8 @@ OpSpec spec() {
       .cases = {"N=1 W=1", "N=7 W=8", "N=63 W=65", "N=65 W=65 pad_id=3", "N=33 W=64 vocab=33",
                 "N=9 W=1024 vocab=1023", "N=5 W=257 vocab=129 pad_id=200", "N=17 W=127 -d_logits",
                 "N=7 W=1023 @strided", "N=3 W=32001", "N=4 W=50304 vocab=50257", "N=2 W=150000",
-                "N=9 W=65 logits~very_negative", "N=9 W=129 logits~large_mean", "N=3 W=96 logits~zero"},
+                "N=9 W=65 logits~very_negative", "N=9 W=129 logits~large_mean", "N=3 W=96 logits~zero",
+                "N=5 W=33 scale~positive"},
       .strided = {"logits", "d_logits"},
       .where = {"vocab >= 0", "vocab <= W", "W < 2147483648"},
       .fill = {below("targets", "vocab+(vocab==0)*W"), {"scale", "one"}},
@@ -26,6 +27,7 @@ OpSpec spec() {
       .flops = "7*N*W",
       .gradient_of = &cross_entropy,
       .impls = {cpu("cpu", cross_entropy_cpu), cuda("cuda", cross_entropy_cuda)},
+      .bitwise_across_strides = false,  // a row's alignment decides which columns one thread sums
   };
 }
 

@@ -103,7 +103,8 @@ struct OpSpec {
   std::function<void(Ref&)> plain;  // the same formula in the op's own precision, for FA-RULE
   double plain_factor = 2;          // FA-RULE's k: 2 forward, 3 for gradients
   std::string flops = "0";          // expressions over dims and scalars
-  std::string bytes = {};           // empty: every operand once (twice where it is read and written)
+  std::string bytes = {};           // empty: every operand once (twice where it is read and written);
+                                    // `element` is the size of one in the mode
   const OpBase* gradient_of =
       nullptr;              // its inputs named d<output>, outputs d<input>; same names are shared.
                             // An op may be its own (cross_entropy): then the upstream gradient is 1.

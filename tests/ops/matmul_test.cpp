@@ -2,8 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <vector>
+
 #include "lib/base/error.h"
-#include "lib/base/rng.h"
 
 namespace tang {
 namespace {
