@@ -2,6 +2,7 @@
 
 #include "lib/base/error.h"
 #include "lib/base/text.h"
+#include "lib/ops/adamw.h"
 #include "lib/ops/cross_entropy.h"
 #include "lib/ops/elementwise.h"
 #include "lib/ops/embedding.h"
@@ -27,6 +28,9 @@ std::span<const OpBase* const> catalog() {
       &softmax_forward,
       &softmax_backward,
       &cross_entropy,
+      &global_norm,
+      &finite_guard,
+      &adamw,
       &cast,
       &add,
       &add_assign,
