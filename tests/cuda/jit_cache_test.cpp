@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <vector>
 
 #include "tests/cuda/scratch_folder.h"
@@ -23,6 +24,21 @@ fs::path only_entry(const fs::path& folder) {
   REQUIRE(files.size() == 1);
   return files[0];
 }
+
+/// Sets, or with nullptr removes, a variable until the end of the scope.
+class Environment {
+ public:
+  Environment(const char* name, const char* value) : name_(name) {
+    if (const char* old = std::getenv(name)) old_ = old;
+    set(value);
+  }
+  ~Environment() { set(old_ ? old_->c_str() : nullptr); }
+
+ private:
+  void set(const char* value) const { value != nullptr ? ::setenv(name_, value, 1) : ::unsetenv(name_); }
+  const char* name_;
+  std::optional<std::string> old_;
+};
 
 const Digest key = Digest().add("one").add("two");
 
@@ -108,6 +124,23 @@ TEST_CASE("jit cache: a folder or an entry that others can write is not trusted"
   fs::permissions(folder.path(), fs::perms::all);
   JitCache(folder.path(), warnings.collect());
   CHECK(warnings.list.size() == 2);
+}
+
+TEST_CASE("jit cache: the environment says where: TANG_CACHE_DIR, else XDG_CACHE_HOME, else HOME") {
+  const ScratchFolder folder("cache-environment");
+  const Environment tang("TANG_CACHE_DIR", (folder.path() / "a").c_str());
+  const Environment xdg("XDG_CACHE_HOME", (folder.path() / "b").c_str());
+  const Environment home("HOME", (folder.path() / "c").c_str());
+  JitCache::from_environment().store(key, "payload");
+  CHECK_NOTHROW(only_entry(folder.path() / "a"));
+  const Environment no_tang("TANG_CACHE_DIR", nullptr);
+  JitCache::from_environment().store(key, "payload");
+  CHECK_NOTHROW(only_entry(folder.path() / "b" / "tang"));
+  const Environment no_xdg("XDG_CACHE_HOME", nullptr);
+  JitCache::from_environment().store(key, "payload");
+  CHECK_NOTHROW(only_entry(folder.path() / "c" / ".cache" / "tang"));
+  const Environment off("TANG_CACHE_DIR", "off");
+  CHECK_FALSE(JitCache::from_environment().find(key));
 }
 
 TEST_CASE("jit cache: without a folder nothing is kept") {
