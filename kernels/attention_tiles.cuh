@@ -60,17 +60,19 @@ __device__ __forceinline__ void load_tile(uint32_t tile, const bf16* source, int
   constexpr int lanes = chunks > 8 ? 16 : chunks > 4 ? 8 : chunks > 2 ? 4 : 2;  // a row's; some may idle
   constexpr int pass = threads / lanes;                                         // rows
   const int row = threadIdx.x / lanes, chunk = threadIdx.x % lanes;
-  if (chunks < lanes && chunk >= chunks) return;
   const int left = depth == head_dim || chunk < head_dim / 8 ? length - first - row : 0;
   const bf16* from = source + (first + row) * row_stride + chunk * 8;
   const int64_t advance = pass * row_stride;
   tile += block_bytes(row, chunk * 8);
+  if (chunks == lanes || chunk < chunks) {
 #pragma unroll
-  for (int done = 0; done < rows; done += pass) {
-    if (rows % pass != 0 && row + done >= rows) break;
-    copy_16_async(tile + block_bytes(done, 0), done < left ? from : source, done < left);
-    from += advance;
+    for (int done = 0; done < rows; done += pass) {
+      if (rows % pass != 0 && row + done >= rows) break;
+      copy_16_async(tile + block_bytes(done, 0), done < left ? from : source, done < left);
+      from += advance;
+    }
   }
+  if (chunks < lanes) __syncwarp();  // matrix loads and products want the whole warp together
 }
 
 /// This lane's place in the four 8×8 matrices of a 16×16 block: matrices down, then right (an A operand, or a
