@@ -26,10 +26,3 @@ struct RmsNormBackwardParams {
   int64_t dy_row, x_row, d_sum_row, dx_row;
   int64_t rows, dim;
 };
-
-struct RmsNormFoldParams {
-  const float* partials;  // [parts, C]
-  float* dw;              // [C]
-  int64_t parts, dim;
-  int32_t accumulate;
-};

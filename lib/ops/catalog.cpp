@@ -7,6 +7,7 @@
 #include "lib/ops/elementwise.h"
 #include "lib/ops/embedding.h"
 #include "lib/ops/matmul.h"
+#include "lib/ops/reduce.h"
 #include "lib/ops/rmsnorm.h"
 #include "lib/ops/rope.h"
 #include "lib/ops/softmax.h"
@@ -31,6 +32,7 @@ std::span<const OpBase* const> catalog() {
       &global_norm,
       &finite_guard,
       &adamw,
+      &reduce_sum,
       &cast,
       &add,
       &add_assign,

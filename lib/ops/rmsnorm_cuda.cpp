@@ -2,21 +2,22 @@
 
 #include <algorithm>
 
+#include "lib/ops/reduce.h"
 #include "lib/ops/rmsnorm.h"
+#include "lib/ops/rows.h"
 
 namespace tang {
 
 namespace {
 
-template <class Params>
-Kernel rmsnorm_kernel(CudaDevice& device, const char* entry, Dtype dtype, const Params&) {
+/// `entry`, or its _long form where a row does not fit in registers.
+Kernel rmsnorm_kernel(CudaDevice& device, const std::string& entry, Dtype dtype, bool vector, RowTeam team,
+                      int64_t param_bytes) {
   return device.kernel({.source = "rmsnorm.cu",
-                        .entry = entry,
-                        .constants = {{"TANG_T", kernel_type(dtype)}},
-                        .param_bytes = sizeof(Params)});
+                        .entry = team.groups > 0 ? entry : entry + "_long",
+                        .constants = row_constants(dtype, vector, team),
+                        .param_bytes = param_bytes});
 }
-
-int64_t block_for(int64_t dim) { return std::clamp<int64_t>((dim + 31) / 32 * 32, 32, 256); }
 
 }  // namespace
 
@@ -34,12 +35,16 @@ std::function<void()> rmsnorm_forward_cuda(CudaDevice& device, const RmsNormForw
                                     .rows = a.x.dim(0),
                                     .dim = a.x.dim(1),
                                     .eps = a.eps};
-  return device.bind(rmsnorm_kernel(device, "rmsnorm_forward", a.x.dtype, params),
-                     {.grid = {params.rows}, .block = {block_for(params.dim)}}, params);
+  const int64_t width = group_width(a.x.dtype);
+  const bool vector = vectorised({a.x, a.w, a.residual, a.sum, a.y}, {params.rows, params.dim}, width);
+  const RowTeam team = row_team(params.dim, width, 512, 32 / width);
+  return device.bind(rmsnorm_kernel(device, "rmsnorm_forward", a.x.dtype, vector, team, sizeof params),
+                     launch_teams(params.rows, team), params);
 }
 
 std::function<void()> rmsnorm_backward_cuda(CudaDevice& device, const RmsNormBackward& a) {
-  const int64_t parts = std::min(a.partials.dim(0), a.x.dim(0));
+  constexpr int64_t threads = 256;    // backward_threads in the kernel
+  constexpr int64_t most_groups = 4;  // with two inputs and dw in registers, more would spill
   const RmsNormBackwardParams params{.dy = a.dy.data,
                                      .x = a.x.data,
                                      .w = a.w.data,
@@ -53,15 +58,15 @@ std::function<void()> rmsnorm_backward_cuda(CudaDevice& device, const RmsNormBac
                                      .dx_row = a.dx.stride(0),
                                      .rows = a.x.dim(0),
                                      .dim = a.x.dim(1)};
-  const RmsNormFoldParams fold{.partials = params.partials,
-                               .dw = a.dw.as<float>(),
-                               .parts = parts,
-                               .dim = params.dim,
-                               .accumulate = a.accumulate};
-  auto rows = device.bind(rmsnorm_kernel(device, "rmsnorm_backward", a.x.dtype, params),
-                          {.grid = {parts}, .block = {block_for(params.dim)}}, params);
-  auto columns = device.bind(rmsnorm_kernel(device, "rmsnorm_fold", a.x.dtype, fold),
-                             {.grid = {(params.dim + 127) / 128}, .block = {128}}, fold);
+  const int64_t width = group_width(a.x.dtype);
+  const bool vector = vectorised({a.dy, a.x, a.w, a.d_sum, a.dx}, {params.rows, params.dim}, width);
+  const RowTeam team = row_team(params.dim, width, threads, most_groups);
+  const int64_t teams = threads / team.team;
+  // The grid depends on the shape alone, so that dw has the same bits on every GPU of a kind.
+  const int64_t parts = std::min(a.partials.dim(0), (params.rows + teams - 1) / teams);
+  auto rows = device.bind(rmsnorm_kernel(device, "rmsnorm_backward", a.x.dtype, vector, team, sizeof params),
+                          {.grid = {parts}, .block = {threads}}, params);
+  auto columns = fold_partials_cuda(device, a.partials.slice(0, 0, parts), a.dw, a.accumulate);
   return [rows, columns] {
     rows();
     columns();

@@ -29,12 +29,11 @@ RowLaunch launch_rows(RowWalk walk, int64_t width) {
   return {{.grid = {walk.rows * tiles}, .block = {threads}}, tiles};
 }
 
-RowTeam row_team(int64_t length, int64_t width, int64_t most_threads) {
-  constexpr int64_t most_values = 32;  // of one row in one thread's registers
+RowTeam row_team(int64_t length, int64_t width, int64_t most_threads, int64_t most_groups) {
   int64_t team = 32;
-  while (team < most_threads && team * most_values < length) team *= 2;
+  while (team < most_threads && team * width * most_groups < length) team *= 2;
   const int64_t groups = (length + team * width - 1) / (team * width);
-  return {team, groups * width <= most_values ? groups : 0};
+  return {team, groups <= most_groups ? groups : 0};
 }
 
 LaunchShape launch_teams(int64_t rows, RowTeam team) {

@@ -59,7 +59,7 @@ RowLaunch launch_rows(RowWalk walk, int64_t width);
 struct RowTeam {
   int64_t team, groups;
 };
-RowTeam row_team(int64_t length, int64_t width, int64_t most_threads);
+RowTeam row_team(int64_t length, int64_t width, int64_t most_threads, int64_t most_groups);
 /// A team a row: four warps a block, or one larger team (whose barriers need the whole block).
 LaunchShape launch_teams(int64_t rows, RowTeam team);
 

@@ -13,7 +13,7 @@ std::function<void()> launch(CudaDevice& device, const std::string& entry, std::
                              const Params& params) {
   const Dtype dtype = views.begin()->dtype;
   const int64_t width = group_width(dtype);
-  const RowTeam team = row_team(params.columns, width, 512);
+  const RowTeam team = row_team(params.columns, width, 512, 32 / width);
   const bool vector = vectorised(views, {params.rows, params.columns}, width);
   return device.bind(device.kernel({.source = "softmax.cu",
                                     .entry = team.groups > 0 ? entry : entry + "_long",
