@@ -1,0 +1,57 @@
+// Checkpoints: checkpoints/step-N with config.json and model.safetensors (f32 masters) as Hugging Face's
+// Llama has them, optimizer.safetensors, state.json, and the tokenizer. A folder appears under its name only
+// when everything in it is complete and on disk; state.json holds a checksum of every file, itself included.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/base/file.h"
+#include "lib/base/json.h"
+#include "lib/model/llama.h"
+#include "lib/train/run_config.h"
+
+namespace tang {
+
+/// What a run needs besides the tensors to go on as if it had never stopped.
+struct TrainState {
+  int64_t step = 0;     // optimizer steps done
+  int64_t updates = 0;  // of them, those that had a target to learn from: t of AdamW
+  int64_t tokens = 0;
+  int64_t next_sequence = 0;                  // of the run's order of sequences
+  std::string fingerprint;                    // of the training data
+  std::map<std::string, std::string> config;  // key -> value, as print_config has them
+};
+
+/// Writes `run`/checkpoints/step-N durably, then removes the oldest complete ones past `keep`.
+fs::path save_checkpoint(const fs::path& run, Llama& model, const TrainState& state, int64_t keep,
+                         const std::string& tokenizer);
+
+/// Weights, moments and working copies into the model; the folder must have passed read_state.
+void load_checkpoint(const fs::path& folder, Llama& model);
+
+/// Only the weights, of any folder with config.json and model.safetensors (F32 or BF16) of the model's shape.
+void load_weights(const fs::path& folder, Llama& model);
+
+/// Reads state.json and holds every file against its checksum. An input error names what is missing or
+/// damaged.
+TrainState read_state(const fs::path& folder);
+
+/// The checkpoints of a run, complete or not, by number of steps, newest first. Other names are ignored.
+struct CheckpointFolder {
+  int64_t step = 0;
+  fs::path path;
+};
+std::vector<CheckpointFolder> list_checkpoints(const fs::path& run);
+
+/// Removes what an interrupted save left behind.
+void remove_leftovers(const fs::path& run);
+
+/// Hugging Face's config.json for this shape. `context`: the longest sequence trained on.
+Json hf_config(const ModelConfig& config, int64_t context);
+/// The first value of config.json that differs from the model's, as "rope_theta is 10000 there, 500000 here".
+std::optional<std::string> difference_to_hf_config(const Json& json, const ModelConfig& config);
+
+}  // namespace tang
