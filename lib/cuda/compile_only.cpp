@@ -1,5 +1,8 @@
+#include <fmt/ranges.h>
+
 #include <cstdlib>
 #include <map>
+#include <set>
 
 #include "lib/base/error.h"
 #include "lib/cuda/call_check.h"
@@ -96,6 +99,7 @@ class CompilerDevice final : public CompileOnlyDevice {
   std::vector<CompiledKernel> compiled() override;
 
  private:
+  CompiledKernel report(const KernelState& kernel) const;
   void release(void*, int64_t) noexcept override {}  // memory_ made every buffer and frees it
 
   DeviceCaps caps_;
@@ -103,16 +107,34 @@ class CompilerDevice final : public CompileOnlyDevice {
   KernelStore kernels_;
 };
 
+CompiledKernel CompilerDevice::report(const KernelState& kernel) const {
+  const JitEntry& entry = kernel.entry();
+  const JitResult& result = kernel.module->result.get();
+  check_shared(kernel.spec, entry.static_shared_bytes, caps_);
+  return {kernel.spec.source,
+          entry.name,
+          describe(kernel.spec.constants),
+          entry.registers,
+          entry.spill_bytes,
+          entry.stack_bytes,
+          entry.static_shared_bytes,
+          static_cast<int64_t>(result.cubin.size()),
+          result.seconds,
+          result.warnings};
+}
+
 std::vector<CompiledKernel> CompilerDevice::compiled() {
   std::vector<CompiledKernel> list;
+  std::set<std::string> faults;  // a source that fails does so once for each of its entries
   for (const Kernel& kernel : kernels_.all()) {
-    const JitEntry& entry = kernel->entry();
-    const JitResult& result = kernel->module->result.get();
-    check_shared(kernel->spec, entry.static_shared_bytes, caps_);
-    list.push_back({kernel->spec.source, entry.name, describe(kernel->spec.constants), entry.registers,
-                    entry.spill_bytes, entry.stack_bytes, entry.static_shared_bytes,
-                    static_cast<int64_t>(result.cubin.size()), result.seconds, result.warnings});
+    try {
+      list.push_back(report(*kernel));
+    } catch (const Error& error) {
+      if (error.kind() == ErrorKind::machine) throw;
+      faults.insert(error.what());
+    }
   }
+  if (!faults.empty()) fail_check("{}", fmt::join(faults, "; "));
   return list;
 }
 

@@ -77,6 +77,10 @@ TEST_CASE("compile-only device: an entry that the source lacks is refused with t
   spec.entry = "scale_columns";
   device->kernel(spec);
   CHECK_THROWS_WITH_AS(device->finish_compiling(), doctest::Contains("it has: scale_rows"), Error);
+  spec.entry = "scale_planes";  // every fault is told, not the first alone
+  device->kernel(spec);
+  CHECK_THROWS_WITH_AS(device->compiled(), doctest::Contains("scale_columns"), Error);
+  CHECK_THROWS_WITH_AS(device->compiled(), doctest::Contains("scale_planes"), Error);
 }
 
 TEST_CASE("compile-only device: more shared memory than the chip has is refused") {

@@ -4,9 +4,11 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <fstream>
+#include <optional>
 #include <vector>
 
-#include "tests/cuda/scratch_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace tang {
 namespace {
@@ -17,6 +19,10 @@ struct Warnings {
     return [this](const std::string& message) { list.push_back(message); };
   }
 };
+
+void write_plain(const fs::path& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
+}
 
 fs::path only_entry(const fs::path& folder) {
   std::vector<fs::path> files;
@@ -45,7 +51,7 @@ const Digest key = Digest().add("one").add("two");
 }  // namespace
 
 TEST_CASE("jit cache: what is stored is found, by its key alone") {
-  const ScratchFolder folder("cache-find");
+  const TemporaryFolder folder;
   Warnings warnings;
   const JitCache cache(folder.path() / "made" / "as needed", warnings.collect());
   CHECK_FALSE(cache.find(key));
@@ -57,7 +63,7 @@ TEST_CASE("jit cache: what is stored is found, by its key alone") {
 }
 
 TEST_CASE("jit cache: an entry that is cut or changed anywhere is rebuilt with a warning") {
-  const ScratchFolder folder("cache-damage");
+  const TemporaryFolder folder;
   Warnings warnings;
   const JitCache cache(folder.path(), warnings.collect());
   cache.store(key, "some payload");
@@ -79,7 +85,7 @@ TEST_CASE("jit cache: an entry that is cut or changed anywhere is rebuilt with a
 }
 
 TEST_CASE("jit cache: one kernel's entry under another's name is refused") {
-  const ScratchFolder folder("cache-swap");
+  const TemporaryFolder folder;
   Warnings warnings;
   const JitCache cache(folder.path(), warnings.collect());
   cache.store(key, "payload");
@@ -90,7 +96,7 @@ TEST_CASE("jit cache: one kernel's entry under another's name is refused") {
 }
 
 TEST_CASE("jit cache: a folder that cannot be made means one warning and no cache") {
-  const ScratchFolder folder("cache-blocked");
+  const TemporaryFolder folder;
   write_plain(folder.path() / "file", "in the way");
   Warnings warnings;
   const JitCache cache(folder.path() / "file" / "cache", warnings.collect());
@@ -103,7 +109,7 @@ TEST_CASE("jit cache: a folder that cannot be made means one warning and no cach
 
 TEST_CASE("jit cache: a folder that turns read-only costs the entry, not the run" *
           doctest::skip(::geteuid() == 0)) {
-  const ScratchFolder folder("cache-read-only");
+  const TemporaryFolder folder;
   Warnings warnings;
   const JitCache cache(folder.path(), warnings.collect());
   fs::permissions(folder.path(), fs::perms::owner_read | fs::perms::owner_exec);
@@ -114,7 +120,7 @@ TEST_CASE("jit cache: a folder that turns read-only costs the entry, not the run
 }
 
 TEST_CASE("jit cache: a folder or an entry that others can write is not trusted") {
-  const ScratchFolder folder("cache-foreign");
+  const TemporaryFolder folder;
   Warnings warnings;
   const JitCache cache(folder.path(), warnings.collect());
   cache.store(key, "payload");
@@ -127,7 +133,7 @@ TEST_CASE("jit cache: a folder or an entry that others can write is not trusted"
 }
 
 TEST_CASE("jit cache: the environment says where: TANG_CACHE_DIR, else XDG_CACHE_HOME, else HOME") {
-  const ScratchFolder folder("cache-environment");
+  const TemporaryFolder folder;
   const Environment tang("TANG_CACHE_DIR", (folder.path() / "a").c_str());
   const Environment xdg("XDG_CACHE_HOME", (folder.path() / "b").c_str());
   const Environment home("HOME", (folder.path() / "c").c_str());

@@ -7,7 +7,7 @@
 #include "lib/cuda/jit_log.h"
 #include "lib/cuda/toolkit_library.h"
 #include "lib/device/cuda_device.h"
-#include "tests/cuda/scratch_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace tang {
 namespace {
@@ -92,7 +92,7 @@ TEST_CASE("jit: includes are followed to the end and nothing else is handed over
 }
 
 TEST_CASE("jit: the second compilation comes from the cache; another constant, header or target does not") {
-  const ScratchFolder folder("jit-hit");
+  const TemporaryFolder folder;
   const JitCache cache(folder.path());
   const JitRequest request = {"small.cu", {{"FACTOR", "2"}}, "sm_90a"};
   const SourceSet sources = small_sources(scale_body);
