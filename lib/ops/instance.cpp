@@ -228,7 +228,25 @@ std::vector<Instance::Output> Instance::fetch(std::string& damage) {
   return outputs;
 }
 
-Instance::Digest Instance::digest() {
+namespace {
+
+void digest_bytes(std::span<const std::byte> bytes, Dtype dtype, Instance::Digest& digest) {
+  const uint64_t exponents = dtype == Dtype::bf16 ? 0x7f80 : 0x7f800000;
+  const int lane = dtype == Dtype::bf16 ? 16 : 32;
+  for (size_t i = 0; i < bytes.size(); i += 8) {
+    uint64_t word = 0;
+    std::memcpy(&word, bytes.data() + i, std::min<size_t>(8, bytes.size() - i));
+    digest.hash = (digest.hash ^ word) * 0x9e3779b97f4a7c15u;
+    digest.hash ^= digest.hash >> 29;
+    if (dtype == Dtype::u32) continue;
+    for (int shift = 0; shift < 64; shift += lane)
+      digest.finite &= ((word >> shift) & exponents) != exponents;
+  }
+}
+
+}  // namespace
+
+Instance::Digest Instance::digest(int64_t most_bytes) {
   constexpr int64_t block = int64_t{1} << 26;
   device_.synchronize();
   Digest digest{0xcbf29ce484222325u, true};
@@ -236,22 +254,14 @@ Instance::Digest Instance::digest() {
   for (const Slot& slot : slots_) {
     if (!plan_of(slot).writes) continue;
     const int64_t total = span_of(slot.view) * size_of(slot.view.dtype);
-    for (int64_t begin = 0; begin < total; begin += block) {
-      bytes.assign(static_cast<size_t>((std::min(block, total - begin) + 7) / 8 * 8), std::byte{0});
+    for (int64_t begin = 0; begin < total;) {
+      bytes.resize(static_cast<size_t>(std::min({block, total - begin, most_bytes})));
       device_.download(bytes.data(), static_cast<char*>(slot.view.data) + begin,
-                       std::min(block, total - begin));
+                       static_cast<int64_t>(bytes.size()));
       device_.synchronize();
-      const uint64_t exponents = slot.view.dtype == Dtype::bf16 ? 0x7f80 : 0x7f800000;
-      const int lane = slot.view.dtype == Dtype::bf16 ? 16 : 32;
-      for (size_t i = 0; i < bytes.size(); i += 8) {
-        uint64_t word = 0;
-        std::memcpy(&word, bytes.data() + i, 8);
-        digest.hash = (digest.hash ^ word) * 0x9e3779b97f4a7c15u;
-        digest.hash ^= digest.hash >> 29;
-        if (slot.view.dtype == Dtype::u32) continue;
-        for (int shift = 0; shift < 64; shift += lane)
-          digest.finite &= ((word >> shift) & exponents) != exponents;
-      }
+      digest_bytes(bytes, slot.view.dtype, digest);
+      begin += static_cast<int64_t>(bytes.size());
+      if (begin >= most_bytes) begin = std::max(begin, total - most_bytes);
     }
   }
   return digest;
