@@ -64,17 +64,22 @@ class GradientCase {
     return nullptr;
   }
 
-  /// An op that is its own gradient has no upstream operand: it is 1 for every output that is not a gradient.
+  /// An op that is its own gradient has no upstream operand: it is 1 for every output that is not a gradient,
+  /// times the operand `scale` where the op has one.
   void choose_upstream(const Ref& at_inputs) {
     for (const auto& [name, output] : at_inputs.outputs()) {
       const OperandPlan* plan = upstream_of(name);
       if (own_ && gradient_target(forward_op_, name).empty()) {
-        upstream_[name].assign(output.value.size(), 1.0);
+        upstream_[name].assign(output.value.size(), backward_.find("scale") ? own_scale() : 1.0);
       } else if (plan != nullptr) {
         upstream_[name] =
             backward_.draw(static_cast<size_t>(plan - backward_.operands().data()), plan->size());
       }
     }
+  }
+
+  double own_scale() const {
+    return inputs_[static_cast<size_t>(backward_.find("scale") - backward_.operands().data())].at(0);
   }
 
   CaseInputs backward_inputs(const Ref& at_inputs) const {

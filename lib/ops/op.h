@@ -64,8 +64,8 @@ struct Dim {
 
 /// How parity fills an operand unless a case says otherwise ("x~ramp").
 /// gaussian · ramp (sines, as system A's tests) · one_hot · large_mean (one channel of mean 30) ·
-/// very_negative · positive (0.5 … 1.5) · small (gaussian / 64) · one · zero · below (ids drawn below dimension
-/// `limit`)
+/// very_negative · positive (0.5 … 1.5) · small (gaussian / 64) · one · zero · below (ids drawn below
+/// dimension `limit`)
 struct Fill {
   std::string operand, kind;
   std::string limit = {};
@@ -100,14 +100,14 @@ struct OpSpec {
   std::vector<Fill> fill;
   std::vector<std::pair<std::string, std::string>> in_place;  // (input, output) that may be the same memory
   std::function<void(Ref&)> reference;
-  std::function<void(Ref&)> plain;  // the same formula in the op's own precision, for FA-RULE
-  double plain_factor = 2;          // FA-RULE's k: 2 forward, 3 for gradients
-  std::string flops = "0";          // expressions over dims and scalars
-  std::string bytes = {};           // empty: every operand once (twice where it is read and written);
-                                    // `element` is the size of one in the mode
-  const OpBase* gradient_of =
-      nullptr;              // its inputs named d<output>, outputs d<input>; same names are shared.
-                            // An op may be its own (cross_entropy): then the upstream gradient is 1.
+  std::function<void(Ref&)> plain;      // the same formula in the op's own precision, for FA-RULE
+  double plain_factor = 2;              // FA-RULE's k: 2 forward, 3 for gradients
+  std::string flops = "0";              // expressions over dims and scalars
+  std::string bytes = {};               // empty: every operand once (twice where it is read and written);
+                                        // `element` is the size of one in the mode
+  const OpBase* gradient_of = nullptr;  // its inputs named d<output>, outputs d<input>; same names are
+                                        // shared. An op may be its own (cross_entropy): then the upstream
+                                        // gradient is 1, or its operand `scale`.
   std::vector<Impl> impls;  // in order of preference
   std::vector<Dtype> modes = {Dtype::f32, Dtype::bf16};
   bool bitwise_across_strides = true;  // strided and packed operands give the same bits
