@@ -17,7 +17,8 @@ TokenShard::TokenShard(const fs::path& path) : file_(path) {
   const std::span<const std::byte> bytes = file_.bytes();
   const int64_t found = static_cast<int64_t>(bytes.size());
   int32_t header[3] = {};
-  std::memcpy(header, bytes.data(), std::min<size_t>(bytes.size(), sizeof header));
+  const size_t present = std::min<size_t>(bytes.size(), sizeof header);
+  if (present > 0) std::memcpy(header, bytes.data(), present);
   if (header[0] == gpt2_shard.magic) {
     kind_ = gpt2_shard;
   } else if (header[0] == llama3_shard.magic) {

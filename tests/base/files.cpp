@@ -1,8 +1,9 @@
 // Files, text helpers and run_main.
 #include <doctest/doctest.h>
-#include <sys/stat.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <new>
 
 #include "lib/base/error.h"
@@ -50,6 +51,31 @@ TEST_CASE("base: a file that is not committed never appears") {
   CHECK_THROWS_AS(file.overwrite(3, "xy"), Error);
   file.commit();
   CHECK(read_file(folder / "a") == "abcd");
+}
+
+TEST_CASE("base: a write that the system cuts short is a machine error and leaves the old file") {
+  const TemporaryFolder folder;
+  write_file_atomic(folder / "a", "old");
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
+  rlimit small = before;
+  small.rlim_cur = 1000;
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  ::setrlimit(RLIMIT_FSIZE, &small);
+  int code = 0;
+  std::string message;
+  try {
+    write_file_atomic(folder / "a", std::string(5000, 'x'));
+  } catch (const Error& error) {
+    code = error.exit_code();
+    message = error.what();
+  }
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handler);
+  CHECK(code == 3);
+  CHECK(message.find("cannot write") != std::string::npos);
+  CHECK(read_file(folder / "a") == "old");
+  CHECK(entries(folder) == 1);
 }
 
 TEST_CASE("base: file errors name the path and the reason") {

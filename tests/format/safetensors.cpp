@@ -3,9 +3,11 @@
 #include <doctest/doctest.h>
 
 #include <cstring>
+#include <fstream>
 #include <limits>
 
 #include "lib/base/error.h"
+#include "lib/base/rng.h"
 #include "tests/temporary_folder.h"
 
 using namespace tang;
@@ -193,4 +195,32 @@ TEST_CASE("format: safetensors data must be tiled without gap or overlap") {
   CHECK(has(refusal(two("[1,5]", "[5,9]"), 9), "starts at byte 1"));
   CHECK(has(refusal(two("[0,4]", "[2,6]"), 6), "overlap"));
   CHECK(has(refusal(two("[0,4]", "[0,4]"), 4), "overlap"));
+}
+
+TEST_CASE("format: a safetensors file with damaged bytes loads or is refused, never worse") {
+  const TemporaryFolder folder;
+  const fs::path path = folder / "m.safetensors";
+  const std::vector<float> values(8, 1.0f);
+  write_safetensors(path, std::vector<TensorSource>{{"w", "F32", {2, 4}, values.data()}, {"e", "BF16", {0}}});
+  const std::string whole = read_file(path);
+  const Rng rng(11);
+  int refused = 0;
+  for (uint64_t i = 0; i < 300; ++i) {
+    std::string bytes = whole;
+    for (uint64_t k = 0; k < 1 + i % 3; ++k) {
+      bytes[rng.below(8 * i + 2 * k, bytes.size() - 32)] =
+          static_cast<char>(rng.below(8 * i + 2 * k + 1, 256));
+    }
+    std::ofstream(path, std::ios::binary) << bytes;  // 300 durable writes would take seconds
+    try {
+      const SafetensorsFile loaded(path);
+      for (const TensorInfo& tensor : loaded.tensors()) {
+        CHECK(loaded.bytes(tensor).size() == tensor.end - tensor.begin);
+      }
+    } catch (const Error& error) {
+      CHECK(error.exit_code() == 2);
+      ++refused;
+    }
+  }
+  CHECK(refused > 150);
 }
