@@ -96,8 +96,8 @@ TEST_CASE(
         for (size_t i = 0; i < pair.found.size(); ++i) {
           worst = std::max(worst, std::abs(double(pair.found[i]) - pair.expected[i]));
         }
-        // Two f32 sums of k products of unit size. TF32 would miss this by a factor of a hundred.
-        CHECK(worst <= 0x1p-22 * (4 + 4 * std::sqrt(k + 4.0)));
+        // Two f32 sums of k products of unit size; the rounding of TF32 is some sixteen times this.
+        CHECK(worst <= 0x1p-22 * (k + 4.0));
       }
     }
   }
