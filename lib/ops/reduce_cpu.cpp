@@ -7,7 +7,7 @@ namespace tang {
 namespace {
 
 // Short runs are summed in f32, the runs in f64: as fast, and long sums stay accurate.
-constexpr int64_t run = 4096;          // elements of a contiguous row
+constexpr int64_t run = 1024;          // elements of a contiguous row
 constexpr int64_t run_rows = 128;      // entries of R
 constexpr int64_t block_columns = 64;  // columns summed together
 
