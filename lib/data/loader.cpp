@@ -5,7 +5,6 @@
 
 #include "lib/base/error.h"
 #include "lib/base/rng.h"
-#include "lib/base/view.h"
 
 namespace tang {
 
@@ -141,57 +140,6 @@ std::string TokenLoader::fingerprint() const {
     }
   }
   return fmt::format("{:016x}", hash);
-}
-
-Prefetcher::Prefetcher(TokenLoader& loader, int64_t first, int64_t count)
-    : loader_(loader), count_(count), position_(first) {
-  const size_t size = static_cast<size_t>(checked_product({count, loader.seq_len()}, "a batch"));
-  for (Batch* batch : {&current_, &ready_}) {
-    batch->tokens.resize(size);
-    batch->targets.resize(size);
-  }
-  thread_ = std::thread([this, first] { read_ahead(first); });
-}
-
-Prefetcher::~Prefetcher() {
-  {
-    const std::lock_guard lock(mutex_);
-    stop_ = true;
-  }
-  changed_.notify_all();
-  thread_.join();
-}
-
-void Prefetcher::read_ahead(int64_t first) {
-  for (;; first += count_) {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return stop_ || !full_; });
-    if (stop_) return;
-    lock.unlock();  // ready_ is this thread's while full_ is false
-    std::exception_ptr error;
-    try {
-      ready_.first = first;
-      loader_.batch(first, count_, ready_.tokens.data(), ready_.targets.data());
-    } catch (...) {
-      error = std::current_exception();
-    }
-    lock.lock();
-    error_ = error;
-    full_ = true;
-    changed_.notify_all();
-    if (error) return;
-  }
-}
-
-const Prefetcher::Batch& Prefetcher::next() {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return full_; });
-  if (error_) std::rethrow_exception(error_);  // full_ stays: every later call throws it again
-  std::swap(current_, ready_);
-  full_ = false;
-  position_ = current_.first + count_;
-  changed_.notify_all();
-  return current_;
 }
 
 }  // namespace tang

@@ -2,12 +2,8 @@
 // files, the options and n, so resuming needs one number and no other state.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
-#include <exception>
-#include <mutex>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "lib/format/token_shard.h"
@@ -62,39 +58,6 @@ class TokenLoader {
   std::vector<uint32_t> order_;          // the permutation of epoch order_epoch_
   int64_t order_epoch_ = -1;
   std::vector<uint32_t> row_;  // T + 1 ids
-};
-
-/// Reads batches ahead on a thread of its own. The loader is its alone while it lives.
-class Prefetcher {
- public:
-  struct Batch {
-    int64_t first = 0;                      // number of its first sequence
-    std::vector<uint32_t> tokens, targets;  // [count, T]
-  };
-
-  Prefetcher(TokenLoader& loader, int64_t first, int64_t count);
-  ~Prefetcher();
-  Prefetcher(const Prefetcher&) = delete;
-  Prefetcher& operator=(const Prefetcher&) = delete;
-
-  /// The next batch, valid until the next call. What went wrong while reading it is thrown here, by its turn.
-  const Batch& next();
-
-  /// First sequence that no batch given out so far holds: what a checkpoint stores.
-  int64_t position() const { return position_; }
-
- private:
-  void read_ahead(int64_t first);
-
-  TokenLoader& loader_;
-  const int64_t count_;
-  int64_t position_;
-  Batch current_, ready_;
-  bool full_ = false, stop_ = false;
-  std::exception_ptr error_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::thread thread_;  // last: it uses all of the above
 };
 
 }  // namespace tang

@@ -181,36 +181,6 @@ TEST_CASE("data: the fingerprint follows names, sizes and content, not the folde
   CHECK(TokenLoader(options(folder / "b.bin", 4)).fingerprint() != print);
 }
 
-TEST_CASE(
-    "data: prefetched batches are the loader's own, and the position counts only those given out (C07)") {
-  const TemporaryFolder folder;
-  write_shard(folder / "a.bin", 0, 101);
-  TokenLoader loader(options(folder / "a.bin", 4)), plain(options(folder / "a.bin", 4));
-  Prefetcher prefetcher(loader, 10, 3);
-  CHECK(prefetcher.position() == 10);
-  for (int64_t first = 10; first < 70; first += 3) {  // past two epoch borders
-    const Prefetcher::Batch& batch = prefetcher.next();
-    CHECK(batch.first == first);
-    CHECK(prefetcher.position() == first + 3);
-    std::vector<uint32_t> tokens(12), targets(12);
-    plain.batch(first, 3, tokens.data(), targets.data());
-    CHECK(batch.tokens == tokens);
-    CHECK(batch.targets == targets);
-  }
-}
-
-TEST_CASE("data: a prefetched error is thrown at its own batch, and again after it") {
-  const TemporaryFolder folder;
-  write_shard(folder / "a.bin", 49990, 17, 65536);  // ids up to 50006: the third sequence of 4 passes V
-  TokenLoader loader(options(folder / "a.bin", 4, false));
-  Prefetcher prefetcher(loader, 0, 1);
-  CHECK(prefetcher.next().first == 0);
-  CHECK(prefetcher.next().first == 1);
-  CHECK_THROWS_WITH_AS(prefetcher.next(), doctest::Contains("token id 50000 at offset 10"), Error);
-  CHECK_THROWS_AS(prefetcher.next(), Error);
-  CHECK(prefetcher.position() == 2);
-}
-
 TEST_CASE("data: options that make no sense are refused") {
   const TemporaryFolder folder;
   write_shard(folder / "a.bin", 0, 9);
