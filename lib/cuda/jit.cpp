@@ -48,6 +48,9 @@ std::vector<std::string> compile_options(const JitRequest& request) {
   std::vector<std::string> options = {"-std=c++20", "-default-device",
                                       "--gpu-architecture=" + request.architecture,
                                       "--ptxas-options=--verbose"};
+  // NVRTC 13 asks the driver's cache, and a hit gives no log to read registers from. jit_cache.h is our
+  // cache.
+  if (nvrtc_version() >= "13") options.push_back("--no-cache");
   if (std::getenv("TANG_LINEINFO") != nullptr) options.push_back("-lineinfo");
   for (const auto& [name, value] : request.constants) options.push_back(fmt::format("-D{}={}", name, value));
   return options;

@@ -37,7 +37,7 @@ struct LaunchShape {
 enum class MathMode {
   strict,
   tf32
-};  // strict: IEEE f32 products (or bf16 × bf16 → f32); tf32: f32 inputs rounded to 10 bits
+};  // strict: IEEE f32 products (or bf16 × bf16 → f32); tf32: f32 inputs cut to 10 fraction bits
 
 /// C[m, n] = alpha · op(A) · op(B) + beta · C, row-major. A and B share `input`; C is `output` (bf16, or
 /// f32).

@@ -13,7 +13,7 @@ struct Matmul {
   View c;  // [M, N], in the mode's dtype or f32
   bool transpose_a = false, transpose_b = false;
   bool accumulate = false;  // c += instead of c =
-  bool tf32 = false;  // f32 mode on CUDA: products of inputs rounded to 10 fraction bits; the CPU ignores it
+  bool tf32 = false;  // f32 mode on CUDA: products of inputs cut to 10 fraction bits; the CPU ignores it
 };
 
 extern const Op<Matmul> matmul;
