@@ -1,5 +1,6 @@
-// Parameters of the attention kernels (attention.cu, attention_mma.cu). Causal, grouped-query: query head h
-// reads KV head h / (H / Hkv). Element (b, t, h, d) of a tensor lies at base + b·batch + t·row + h·head + d.
+// Parameters of the attention kernels (attention_simt, attention_simple, attention_mma). Causal,
+// grouped-query: query head h reads KV head h / (H / Hkv). Element (b, t, h, d) of a tensor lies at base +
+// b·batch + t·row + h·head + d.
 #pragma once
 
 #include "types.h"
