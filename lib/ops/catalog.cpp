@@ -3,6 +3,7 @@
 #include "lib/base/error.h"
 #include "lib/base/text.h"
 #include "lib/ops/adamw.h"
+#include "lib/ops/attention.h"
 #include "lib/ops/cross_entropy.h"
 #include "lib/ops/elementwise.h"
 #include "lib/ops/embedding.h"
@@ -26,6 +27,8 @@ std::span<const OpBase* const> catalog() {
       &rope_backward,
       &swiglu_forward,
       &swiglu_backward,
+      &attention_forward,
+      &attention_backward,
       &softmax_forward,
       &softmax_backward,
       &cross_entropy,
