@@ -59,6 +59,19 @@ __device__ __forceinline__ TileGroup tile_group(int index) {
   return {index % slab / slab_groups, (index % slab_groups + index / slab * slab_groups) * group_width};
 }
 
+/// Writes a group's elements `tile_pitch` apart.
+__device__ __forceinline__ void scatter(float* target, uint4 group) {
+  float values[4];
+  unpack(values, group);
+#pragma unroll
+  for (int i = 0; i < 4; ++i) target[i * tile_pitch] = values[i];
+}
+__device__ __forceinline__ void scatter(bf16* target, uint4 group) {
+  const uint32_t words[4] = {group.x, group.y, group.z, group.w};
+#pragma unroll
+  for (int i = 0; i < 8; ++i) target[i * tile_pitch].bits = static_cast<uint16_t>(words[i / 2] >> i % 2 * 16);
+}
+
 /// The tile is kept transposed: shared row c holds column c of x.
 TANG_KERNEL __launch_bounds__(transpose_threads) transpose(const TransposeParams p) {
   __shared__ __align__(16) data_t tile[tile_side * tile_pitch];
@@ -77,10 +90,7 @@ TANG_KERNEL __launch_bounds__(transpose_threads) transpose(const TransposeParams
 #pragma unroll
   for (int pass = 0; pass < passes; ++pass) {
     const TileGroup at = tile_group(pass * transpose_threads + threadIdx.x);
-    __align__(16) data_t values[group_width];
-    *reinterpret_cast<uint4*>(values) = groups[pass];
-#pragma unroll
-    for (int i = 0; i < group_width; ++i) tile[(at.column + i) * tile_pitch + at.row] = values[i];
+    scatter(tile + at.column * tile_pitch + at.row, groups[pass]);
   }
   __syncthreads();
 #pragma unroll

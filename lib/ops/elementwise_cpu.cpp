@@ -44,26 +44,31 @@ void add_assign_rows(CpuDevice& device, const AddAssign& a) {
 
 template <class T>
 void fill_rows(CpuDevice& device, const FillOp& a) {
-  const T value(a.value);
+  const float value = a.value;
   for_elements(device, walk_rows({a.y}), [&](int64_t row, int64_t begin, int64_t end) {
     T* y = row_of<T>(a.y, row);
-    std::fill(y + begin, y + end, value);
+    for (int64_t i = begin; i < end; ++i) store(y, i, value);
   });
 }
 
-/// Square tiles, so that the lines that a tile's columns touch stay in the first-level cache.
+/// Square tiles through a buffer: a power-of-two row stride puts a whole column of x in one set of the cache,
+/// so x is read along its rows.
 template <class T>
 void transpose_tiles(CpuDevice& device, const Transpose& a) {
   constexpr int64_t side = 32;
   const int64_t rows = a.x.dim(0), columns = a.x.dim(1);
   device.parallel_for((columns + side - 1) / side, 1, [&](int64_t first, int64_t last) {
-    for (int64_t row0 = 0; row0 < rows; row0 += side) {
-      for (int64_t tile = first; tile < last; ++tile) {
-        const int64_t column_end = std::min(columns, (tile + 1) * side),
-                      row_end = std::min(rows, row0 + side);
-        for (int64_t column = tile * side; column < column_end; ++column) {
-          T* y = row_of<T>(a.y, column);
-          for (int64_t row = row0; row < row_end; ++row) y[row] = row_of<T>(a.x, row)[column];
+    T tile[side][side + 1];
+    for (int64_t column0 = first * side; column0 < std::min(columns, last * side); column0 += side) {
+      const int64_t width = std::min(side, columns - column0);
+      for (int64_t row0 = 0; row0 < rows; row0 += side) {
+        const int64_t height = std::min(side, rows - row0);
+        for (int64_t r = 0; r < height; ++r) {
+          std::copy_n(row_of<T>(a.x, row0 + r) + column0, width, tile[r]);
+        }
+        for (int64_t c = 0; c < width; ++c) {
+          T* y = row_of<T>(a.y, column0 + c) + row0;
+          for (int64_t r = 0; r < height; ++r) y[r] = tile[r][c];
         }
       }
     }
