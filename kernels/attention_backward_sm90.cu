@@ -1,0 +1,416 @@
+// Causal grouped-query attention backward for Hopper, head size 64: five matrix products a step,
+// deterministic. A work item is one KV head and 128 of its keys. Its CTA keeps K and V in shared memory and
+// dK and dV in registers, and walks the query blocks of every query head of the group from the diagonal on,
+// so dK and dV need no reduction. Each of two consumer warpgroups owns 64 keys: it computes Sᵀ and dPᵀ, whose
+// registers are the A operands of dV and dK; only dSᵀ goes through shared memory, for dQ. A writer warp adds
+// dQ tiles to memory in a fixed order: query block m takes key blocks m, m−1, … 0, counted in `turns`. Items
+// are claimed right to left, so an item waits only for earlier claims: no deadlock, hardly a wait, and the
+// same bits every time.
+#include "attention_sm90.h"
+
+#include "common.cuh"
+#include "ptx/tma.cuh"
+#include "ptx/wgmma.cuh"
+
+namespace {
+
+constexpr int D = 64;
+constexpr int block = 128;                        // queries a step, keys an item
+constexpr int section = 32;                       // (batch, KV head) pairs walked together: dQ stays in L2
+constexpr uint32_t tile_bytes = block * D * 2;    // 16 KiB, one swizzled slab
+constexpr uint32_t ds_bytes = block * block * 2;  // 32 KiB: two slabs of 64 queries, rows are keys
+constexpr uint32_t dq_bytes =
+    block * D * 4;  // 32 KiB, accumulator order: chunk i of thread t at (i·128 + t)·16
+constexpr uint32_t row_bytes = block * 4;  // log-sum-exp or delta of a query block
+constexpr float log2e = 1.4426950408889634f;
+
+/// Shared memory by address.
+struct Layout {
+  uint32_t base;
+  __device__ uint32_t k(int b) const { return base + b * tile_bytes; }
+  __device__ uint32_t v(int b) const { return base + (2 + b) * tile_bytes; }
+  __device__ uint32_t q(int s) const { return base + (4 + s) * tile_bytes; }
+  __device__ uint32_t d_o(int s) const { return base + (6 + s) * tile_bytes; }
+  __device__ uint32_t ds(int s) const { return base + 8 * tile_bytes + s * ds_bytes; }
+  __device__ uint32_t dq() const { return base + 8 * tile_bytes + 2 * ds_bytes; }
+  __device__ uint32_t lse(int s) const { return dq() + dq_bytes + s * row_bytes; }
+  __device__ uint32_t delta(int s) const { return lse(2) + s * row_bytes; }
+  __device__ uint32_t barrier(int index) const { return delta(2) + 8 * index; }
+  __device__ uint32_t kv_full(int b) const { return barrier(b); }
+  __device__ uint32_t kv_empty(int b) const { return barrier(2 + b); }
+  __device__ uint32_t q_full(int s) const { return barrier(4 + s); }
+  __device__ uint32_t q_empty(int s) const { return barrier(6 + s); }
+  __device__ uint32_t do_full(int s) const { return barrier(8 + s); }
+  __device__ uint32_t do_empty(int s) const { return barrier(10 + s); }
+  __device__ uint32_t dq_full() const { return barrier(12); }
+  __device__ uint32_t dq_empty() const { return barrier(13); }
+  __device__ uint32_t item(int b) const { return barrier(14 + b); }
+};
+
+struct Item {
+  int n, kv_head, batch;  // key block, …; n < 0: no more work
+};
+
+__device__ __forceinline__ Item item_at(int index, int blocks, int kv_heads, int pairs) {
+  if (index >= blocks * pairs) return {-1, 0, 0};
+  const int part = index / (section * blocks);
+  const int rest = index - part * section * blocks;
+  const int width = min(section, pairs - part * section);
+  const int pair = part * section + rest % width;
+  return {blocks - 1 - rest / width, pair % kv_heads, pair / kv_heads};
+}
+
+__device__ __forceinline__ void store_shared(uint32_t address, int value) {
+  asm volatile("st.shared.s32 [%0], %1;" ::"r"(address), "r"(value) : "memory");
+}
+__device__ __forceinline__ int load_shared(uint32_t address) {
+  int value;
+  asm volatile("ld.shared.s32 %0, [%1];" : "=r"(value) : "r"(address) : "memory");
+  return value;
+}
+__device__ __forceinline__ float2 load_pair(uint32_t address) {
+  float2 value;
+  asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(value.x), "=f"(value.y) : "r"(address));
+  return value;
+}
+__device__ __forceinline__ void bulk_load(uint32_t target, const void* source, uint32_t bytes,
+                                          uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(target),
+      "l"(source), "r"(bytes), "r"(barrier)
+      : "memory");
+}
+
+/// One thread claims items and feeds K, V, and each step's Q, dO, log-sum-exp and delta.
+__device__ __forceinline__ void produce(const AttentionBackwardSm90Params& p, const Layout& at, int blocks) {
+  const int group = p.heads / p.kv_heads, rows = blocks * block;
+  int step = 0;
+  for (int items = 0;; ++items) {
+    const int b = items & 1;
+    const int index = atomicAdd(p.next, 1u);
+    const Item item = item_at(index, blocks, p.kv_heads, p.batch * p.kv_heads);
+    barrier_wait(at.kv_empty(b), ((items >> 1) & 1) ^ 1);
+    store_shared(at.item(b), index);
+    if (item.n < 0) {
+      barrier_arrive(at.kv_full(b));
+      return;
+    }
+    barrier_expect(at.kv_full(b), 2 * tile_bytes);
+    tma_load_5d(at.k(b), &p.k, at.kv_full(b), 0, item.n * block, 0, item.kv_head, item.batch);
+    tma_load_5d(at.v(b), &p.v, at.kv_full(b), 0, item.n * block, 0, item.kv_head, item.batch);
+    for (int h = item.kv_head * group; h < (item.kv_head + 1) * group; ++h) {
+      const int64_t row = (static_cast<int64_t>(item.batch) * p.heads + h) * rows;
+      for (int m = item.n; m < blocks; ++m, ++step) {
+        const int s = step & 1, parity = ((step >> 1) & 1) ^ 1;
+        barrier_wait(at.q_empty(s), parity);
+        barrier_expect(at.q_full(s), tile_bytes + row_bytes);
+        tma_load_5d(at.q(s), &p.q, at.q_full(s), 0, m * block, 0, h, item.batch);
+        bulk_load(at.lse(s), p.lse + row + m * block, row_bytes, at.q_full(s));
+        barrier_wait(at.do_empty(s), parity);
+        barrier_expect(at.do_full(s), tile_bytes + row_bytes);
+        tma_load_5d(at.d_o(s), &p.d_o, at.do_full(s), 0, m * block, 0, h, item.batch);
+        bulk_load(at.delta(s), p.delta + row + m * block, row_bytes, at.do_full(s));
+      }
+    }
+  }
+}
+
+/// One thread adds finished dQ tiles to memory, each when its turn has come. The first of a tile overwrites.
+__device__ __forceinline__ void write_dq(const AttentionBackwardSm90Params& p, const Layout& at, int blocks) {
+  const int group = p.heads / p.kv_heads;
+  int step = 0;
+  for (int items = 0;; ++items) {
+    const int b = items & 1;
+    barrier_wait(at.kv_full(b), (items >> 1) & 1);
+    const Item item = item_at(load_shared(at.item(b)), blocks, p.kv_heads, p.batch * p.kv_heads);
+    if (item.n < 0) return;
+    for (int h = item.kv_head * group; h < (item.kv_head + 1) * group; ++h) {
+      for (int m = item.n; m < blocks; ++m, ++step) {
+        const int64_t tile = (static_cast<int64_t>(item.batch) * p.heads + h) * blocks + m;
+        float* target = p.dq + tile * (block * D);
+        uint32_t* turn = p.turns + tile;
+        barrier_wait(at.dq_full(), step & 1);
+        if (m == item.n) {
+          asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(target),
+                       "r"(at.dq()), "r"(dq_bytes)
+                       : "memory");
+        } else {
+          uint32_t seen;
+          do {
+            asm volatile("ld.acquire.gpu.u32 %0, [%1];" : "=r"(seen) : "l"(turn) : "memory");
+          } while (seen != static_cast<uint32_t>(m - item.n));
+          asm volatile(
+              "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;" ::"l"(target),
+              "r"(at.dq()), "r"(dq_bytes)
+              : "memory");
+        }
+        tma_commit();
+        tma_wait_read();
+        barrier_arrive(at.dq_empty());
+        tma_wait_all();
+        asm volatile("fence.acq_rel.gpu;" ::: "memory");
+        asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(turn) : "memory");
+      }
+    }
+    barrier_arrive(at.kv_empty(b));
+  }
+}
+
+/// d = A · Bᵀ over 64 columns, both K-major: Sᵀ = K Qᵀ and dPᵀ = V dOᵀ, 64 keys × 128 queries.
+__device__ __forceinline__ void issue_outer(float (&d)[64], uint32_t a, uint32_t b) {
+  wgmma_hold(d);
+  wgmma_fence();
+#pragma unroll
+  for (int k = 0; k < D / 16; ++k) {
+    wgmma_k16<0, 0>(d, wgmma_descriptor(a + k * 32, 0), wgmma_descriptor(b + k * 32, 0), k > 0);
+  }
+  wgmma_commit();
+}
+
+/// d += A · B over 128 queries, A in registers, B read transposed in place: dV += Pᵀ dO and dK += dSᵀ Q.
+__device__ __forceinline__ void issue_inner(float (&d)[32], const uint32_t (&a)[8][4], uint32_t b) {
+  wgmma_hold(d);
+  wgmma_fence();
+#pragma unroll
+  for (int k = 0; k < block / 16; ++k) wgmma_k16<1>(d, a[k], wgmma_descriptor(b + k * 2048, 0), 1);
+  wgmma_commit();
+}
+
+/// d = dS · K over 128 keys, both read transposed in place: 64 queries × 64.
+__device__ __forceinline__ void issue_dq(float (&d)[32], uint32_t ds, uint32_t k_tile) {
+  wgmma_hold(d);
+  wgmma_fence();
+#pragma unroll
+  for (int k = 0; k < block / 16; ++k) {
+    wgmma_k16<1, 1>(d, wgmma_descriptor(ds + k * 2048, 0), wgmma_descriptor(k_tile + k * 2048, 0), k > 0);
+  }
+  wgmma_commit();
+}
+
+__device__ __forceinline__ void pack(const float (&s)[64], uint32_t (&packed)[8][4]) {
+#pragma unroll
+  for (int k = 0; k < 8; ++k) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) packed[k][i] = pack_bf16(s[8 * k + 2 * i], s[8 * k + 2 * i + 1]);
+  }
+}
+
+/// dSᵀ of 64 keys into the two slabs of 64 queries, for issue_dq.
+__device__ __forceinline__ void store_ds(const uint32_t (&packed)[8][4], uint32_t ds, int consumer) {
+  const int warp = (threadIdx.x % 128) / 32, lane = threadIdx.x % 32;
+  const int row = consumer * 64 + warp * 16 + lane % 8 + 8 * ((lane / 8) & 1);
+#pragma unroll
+  for (int k = 0; k < 8; ++k) {
+    const int chunk = (2 * k) % 8 + lane / 16;
+    store_matrices(ds + (k / 4) * (ds_bytes / 2) + row * 128 + ((chunk ^ (row & 7)) << 4), packed[k][0],
+                   packed[k][1], packed[k][2], packed[k][3]);
+  }
+}
+
+/// This warpgroup's half of the dQ tile to the staging buffer, once the writer has emptied it.
+__device__ __forceinline__ void hand_over_dq(const float (&dq)[32], const Layout& at, int consumer,
+                                             int step) {
+  barrier_wait(at.dq_empty(), (step & 1) ^ 1);
+  const uint32_t home = at.dq() + consumer * (dq_bytes / 2) + (threadIdx.x % 128) * 16;
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(home + i * 2048), "f"(dq[4 * i]),
+                 "f"(dq[4 * i + 1]), "f"(dq[4 * i + 2]), "f"(dq[4 * i + 3])
+                 : "memory");
+  }
+  fence_async_proxy();
+  barrier_arrive(at.dq_full());
+}
+
+/// 64 rows of a finished gradient through `home` (8 KiB of this warpgroup's own) to memory.
+__device__ __forceinline__ void store_gradient(const float (&d)[32], float factor, uint32_t home,
+                                               const void* map, const Item& item, int consumer) {
+  const int thread = threadIdx.x % 128, lane = thread % 32;
+  const int row = thread / 32 * 16 + lane % 8 + 8 * ((lane / 8) & 1);
+#pragma unroll
+  for (int j = 0; j < 8; j += 2) {
+    const int chunk = j + lane / 16;
+    store_matrices(home + row * 128 + ((chunk ^ (row & 7)) << 4),
+                   pack_bf16(d[4 * j] * factor, d[4 * j + 1] * factor),
+                   pack_bf16(d[4 * j + 2] * factor, d[4 * j + 3] * factor),
+                   pack_bf16(d[4 * j + 4] * factor, d[4 * j + 5] * factor),
+                   pack_bf16(d[4 * j + 6] * factor, d[4 * j + 7] * factor));
+  }
+  fence_async_proxy();
+  named_sync(2 + consumer, 128);
+  if (thread == 0) {
+    tma_store_5d(map, home, 0, item.n * block + consumer * 64, 0, item.kv_head, item.batch);
+    tma_commit();
+  }
+}
+
+/// A warpgroup's 64 keys of every item of this CTA.
+__device__ __forceinline__ void consume(const AttentionBackwardSm90Params& p, const Layout& at, int blocks,
+                                        int consumer) {
+  const int thread = threadIdx.x % 128, quad = thread % 4;
+  const int key =
+      consumer * 64 + thread / 32 * 16 + (thread % 32) / 4;  // of the block; this thread also has key + 8
+  const float scale_log2 = p.scale * log2e;
+  const int group = p.heads / p.kv_heads;
+  int step = 0;
+  for (int items = 0;; ++items) {
+    const int b = items & 1;
+    barrier_wait(at.kv_full(b), (items >> 1) & 1);
+    const Item item = item_at(load_shared(at.item(b)), blocks, p.kv_heads, p.batch * p.kv_heads);
+    if (item.n < 0) return;
+    const uint32_t k_rows = at.k(b) + consumer * 8192, v_rows = at.v(b) + consumer * 8192;
+    const int count = group * (blocks - item.n);
+    float s[64], dp[64], dq[32], dk[32], dv[32];
+    uint32_t packed[8][4];
+#pragma unroll
+    for (int i = 0; i < 32; ++i) dk[i] = dv[i] = 0;
+
+    int m = item.n;
+    for (int j = 0; j < count; ++j, ++step) {
+      const int stage = step & 1, parity = (step >> 1) & 1;
+      barrier_wait(at.q_full(stage), parity);
+      issue_outer(s, k_rows, at.q(stage));
+      barrier_wait(at.do_full(stage), parity);
+      issue_outer(dp, v_rows, at.d_o(stage));
+      wgmma_wait<1>();
+      wgmma_hold(s);
+      const bool diagonal = m == item.n;
+#pragma unroll
+      for (int i = 0; i < 16; ++i) {
+        const float2 lse = load_pair(at.lse(stage) + (8 * i + 2 * quad) * 4);
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+          s[4 * i + 2 * r] = exp2_fast(s[4 * i + 2 * r] * scale_log2 - lse.x);
+          s[4 * i + 2 * r + 1] = exp2_fast(s[4 * i + 2 * r + 1] * scale_log2 - lse.y);
+        }
+      }
+      if (diagonal) {
+#pragma unroll
+        for (int i = 0; i < 64; ++i) {
+          if (key + 8 * ((i >> 1) & 1) > 8 * (i >> 2) + 2 * quad + (i & 1)) s[i] = 0;
+        }
+      }
+      pack(s, packed);
+      issue_inner(dv, packed, at.d_o(stage));
+      wgmma_wait<1>();
+      wgmma_hold(dp);
+#pragma unroll
+      for (int i = 0; i < 16; ++i) {
+        const float2 delta = load_pair(at.delta(stage) + (8 * i + 2 * quad) * 4);
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+          // P comes back from its rounded pair: keeping it in f32 as well would spill.
+          const uint32_t pair = packed[i / 2][2 * (i % 2) + r];
+          dp[4 * i + 2 * r] = low_bf16(pair) * (dp[4 * i + 2 * r] - delta.x);
+          dp[4 * i + 2 * r + 1] = high_bf16(pair) * (dp[4 * i + 2 * r + 1] - delta.y);
+        }
+      }
+      wgmma_wait<0>();  // dV has read its registers and dO
+      wgmma_hold(dv);
+      if (thread == 0) barrier_arrive(at.do_empty(stage));
+      pack(dp, packed);
+      store_ds(packed, at.ds(stage), consumer);
+      fence_async_proxy();
+      issue_inner(dk, packed, at.q(stage));
+      named_sync(1, 256);  // both halves of dS are there, and both warpgroups have left the other buffer
+      issue_dq(dq, at.ds(stage) + consumer * (ds_bytes / 2), at.k(b));
+      wgmma_wait<0>();
+      wgmma_hold(dk);
+      wgmma_hold(dq);
+      if (thread == 0) barrier_arrive(at.q_empty(stage));
+      hand_over_dq(dq, at, consumer, step);
+      m = m + 1 == blocks ? item.n : m + 1;
+    }
+    wgmma_wait<0>();
+    wgmma_hold(s);
+    store_gradient(dv, 1.0f, v_rows, &p.dv, item, consumer);
+    named_sync(1, 256);  // both warpgroups have read K for dQ
+    store_gradient(dk, p.scale, k_rows, &p.dk, item, consumer);
+    if (thread == 0) {
+      tma_wait_read();
+      barrier_arrive(at.kv_empty(b));
+    }
+  }
+}
+
+}  // namespace
+
+extern "C" __global__ void __launch_bounds__(384, 1)
+    attention_backward_sm90(const __grid_constant__ AttentionBackwardSm90Params p) {
+  extern __shared__ __align__(1024) unsigned char memory[];
+  const Layout at{shared_address(memory)};
+  const int blocks = (p.length + block - 1) / block;
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < 2; ++i) {
+      barrier_init(at.kv_full(i), 1);
+      barrier_init(at.kv_empty(i), 3);  // two consumers and the writer
+      barrier_init(at.q_full(i), 1);
+      barrier_init(at.q_empty(i), 2);
+      barrier_init(at.do_full(i), 1);
+      barrier_init(at.do_empty(i), 2);
+    }
+    barrier_init(at.dq_full(), 256);
+    barrier_init(at.dq_empty(), 1);
+    barrier_init_fence();
+  }
+  __syncthreads();
+  if (threadIdx.x < 128) {
+    lower_registers<24>();
+    if (threadIdx.x == 0) produce(p, at, blocks);
+    if (threadIdx.x == 32) write_dq(p, at, blocks);
+  } else {
+    raise_registers<240>();
+    consume(p, at, blocks, threadIdx.x / 128 - 1);
+    if (threadIdx.x % 128 == 0) tma_wait_all();
+  }
+}
+
+/// One warp a query row: delta = Σ o · d_o, the padded log-sum-exp, and the counters back to zero.
+TANG_KERNEL attention_backward_prepare_sm90(const AttentionBackwardPrepareParams p) {
+  const int blocks = (p.length + block - 1) / block, rows = blocks * block;
+  const int64_t pairs = static_cast<int64_t>(p.batch) * p.heads;
+  const int64_t thread = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (thread <= pairs * blocks) p.turns[thread] = 0;
+  const int64_t row = thread / 32;
+  const int lane = threadIdx.x % 32;
+  if (row >= pairs * rows) return;
+  const int64_t pair = row / rows, t = row % rows, batch = pair / p.heads, head = pair % p.heads;
+  if (t >= p.length) {
+    if (lane == 0) {
+      p.padded_lse[row] = __int_as_float(0x7f800000);
+      p.delta[row] = 0;
+    }
+    return;
+  }
+  const auto* o = static_cast<const bf16*>(p.o) + batch * p.o_batch + t * p.o_row + head * p.o_head;
+  const auto* d_o = static_cast<const bf16*>(p.d_o) + batch * p.do_batch + t * p.do_row + head * p.do_head;
+  const uint32_t a = reinterpret_cast<const uint32_t*>(o)[lane],
+                 g = reinterpret_cast<const uint32_t*>(d_o)[lane];
+  const float sum = warp_sum(low_bf16(a) * low_bf16(g) + high_bf16(a) * high_bf16(g));
+  if (lane == 0) {
+    p.padded_lse[row] = p.lse[pair * p.length + t] * log2e;
+    p.delta[row] = sum;
+  }
+}
+
+/// Turns dQ sums from accumulator order into rows, scaled and rounded. One CTA of 256 threads a tile.
+TANG_KERNEL attention_backward_finish_sm90(const AttentionBackwardFinishParams p) {
+  const int blocks = (p.length + block - 1) / block;
+  const int64_t tile = blockIdx.x, pair = tile / blocks, batch = pair / p.heads, head = pair % p.heads;
+  const int half = threadIdx.x / 128, thread = threadIdx.x % 128;
+  const float4* source = reinterpret_cast<const float4*>(p.sums + tile * (block * D)) + half * 1024 + thread;
+  const int64_t row = tile % blocks * block + half * 64 + thread / 32 * 16 + (thread % 32) / 4;
+  bf16* dq = static_cast<bf16*>(p.dq) + batch * p.dq_batch + head * p.dq_head;
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    const float4 v = source[i * 128];
+    const int column = 8 * i + 2 * (thread % 4);
+    if (row < p.length) {
+      *reinterpret_cast<uint32_t*>(dq + row * p.dq_row + column) = pack_bf16(v.x * p.scale, v.y * p.scale);
+    }
+    if (row + 8 < p.length) {
+      *reinterpret_cast<uint32_t*>(dq + (row + 8) * p.dq_row + column) =
+          pack_bf16(v.z * p.scale, v.w * p.scale);
+    }
+  }
+}
