@@ -307,7 +307,8 @@ __device__ __forceinline__ void consume(const AttentionBackwardSm90Params& p, co
       }
       wgmma_wait<0>();  // dV has read its registers and dO
       wgmma_hold(dv);
-      if (thread == 0) barrier_arrive(at.do_empty(stage));
+      __syncwarp();  // delta too is read by every lane
+      if (thread % 32 == 0) barrier_arrive(at.do_empty(stage));
       pack(dp, packed);
       store_ds(packed, at.ds(stage), consumer);
       fence_async_proxy();
@@ -321,8 +322,6 @@ __device__ __forceinline__ void consume(const AttentionBackwardSm90Params& p, co
       hand_over_dq(dq, at, consumer, step);
       m = m + 1 == blocks ? item.n : m + 1;
     }
-    wgmma_wait<0>();
-    wgmma_hold(s);
     store_gradient(dv, 1.0f, v_rows, &p.dv, item, consumer);
     named_sync(1, 256);  // both warpgroups have read K for dQ
     store_gradient(dk, p.scale, k_rows, &p.dk, item, consumer);
@@ -347,7 +346,7 @@ extern "C" __global__ void __launch_bounds__(384, 1)
       barrier_init(at.q_full(i), 1);
       barrier_init(at.q_empty(i), 2);
       barrier_init(at.do_full(i), 1);
-      barrier_init(at.do_empty(i), 2);
+      barrier_init(at.do_empty(i), 8);  // every consumer warp
     }
     barrier_init(at.dq_full(), 256);
     barrier_init(at.dq_empty(), 1);
