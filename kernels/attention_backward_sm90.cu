@@ -98,8 +98,10 @@ __device__ __forceinline__ void produce(const AttentionBackwardSm90Params& p, co
     barrier_expect(at.kv_full(b), 2 * tile_bytes);
     tma_load_5d(at.k(b), &p.k, at.kv_full(b), 0, item.n * block, 0, item.kv_head, item.batch);
     tma_load_5d(at.v(b), &p.v, at.kv_full(b), 0, item.n * block, 0, item.kv_head, item.batch);
+#pragma unroll 1
     for (int h = item.kv_head * group; h < (item.kv_head + 1) * group; ++h) {
       const int64_t row = (static_cast<int64_t>(item.batch) * p.heads + h) * rows;
+#pragma unroll 1
       for (int m = item.n; m < blocks; ++m, ++step) {
         const int s = step & 1, parity = ((step >> 1) & 1) ^ 1;
         barrier_wait(at.q_empty(s), parity);
@@ -124,7 +126,9 @@ __device__ __forceinline__ void write_dq(const AttentionBackwardSm90Params& p, c
     barrier_wait(at.kv_full(b), (items >> 1) & 1);
     const Item item = item_at(load_shared(at.item(b)), blocks, p.kv_heads, p.batch * p.kv_heads);
     if (item.n < 0) return;
+#pragma unroll 1
     for (int h = item.kv_head * group; h < (item.kv_head + 1) * group; ++h) {
+#pragma unroll 1
       for (int m = item.n; m < blocks; ++m, ++step) {
         const int64_t tile = (static_cast<int64_t>(item.batch) * p.heads + h) * blocks + m;
         float* target = p.dq + tile * (block * D);
@@ -354,11 +358,11 @@ extern "C" __global__ void __launch_bounds__(384, 1)
   }
   __syncthreads();
   if (threadIdx.x < 128) {
-    lower_registers<24>();
+    lower_registers<32>();
     if (threadIdx.x == 0) produce(p, at, blocks);
     if (threadIdx.x == 32) write_dq(p, at, blocks);
   } else {
-    raise_registers<240>();
+    raise_registers<232>();
     consume(p, at, blocks, threadIdx.x / 128 - 1);
     if (threadIdx.x % 128 == 0) tma_wait_all();
   }
