@@ -1,0 +1,164 @@
+// Host side of the Hopper attention kernels: tensor maps over strided views, scratch, launches.
+#include <algorithm>
+#include <bit>
+
+#include "kernels/attention_sm90.h"
+#include "lib/ops/attention_cuda.h"
+
+namespace tang {
+
+namespace {
+
+constexpr int64_t tile_rows = 128;
+
+int64_t tiles(int64_t length) { return (length + tile_rows - 1) / tile_rows; }
+
+/// The five-dimensional map {64, T, D/64, heads, B} of a [B, T, heads, D] view, with a box of `rows` ×
+/// `slabs` slabs.
+AttentionTensorMap tensor_map(CudaDevice& device, const View& x, int64_t rows, int64_t slabs) {
+  constexpr int64_t element = 2, slab = 64;
+  // A dimension of extent 1 has no stride worth the name: any legal one will do.
+  const auto stride = [&](int axis) { return x.dim(axis) == 1 ? slab * element : x.stride(axis) * element; };
+  const TensorMap map = device.encode({.dtype = x.dtype,
+                                       .base = x.data,
+                                       .dims = {slab, x.dim(1), x.dim(3) / slab, x.dim(2), x.dim(0)},
+                                       .strides_bytes = {stride(1), slab * element, stride(2), stride(0)},
+                                       .box = {slab, rows, slabs, 1, 1}});
+  return std::bit_cast<AttentionTensorMap>(map.bytes);
+}
+
+/// Why a view cannot be reached by tensor maps, or "".
+std::string map_refusal(const char* name, const View& x) {
+  const bool aligned = reinterpret_cast<uintptr_t>(x.data) % 16 == 0 && x.stride(0) % 8 == 0 &&
+                       x.stride(1) % 8 == 0 && x.stride(2) % 8 == 0;
+  return aligned ? "" : fmt::format("{} is not aligned to 16 bytes in every stride", name);
+}
+
+std::string common_refusal(const DeviceCaps& caps, const View& q) {
+  if (caps.compute_capability != 90) return "needs compute capability 9.0";
+  if (q.dtype != Dtype::bf16) return "bf16 only";
+  return "";
+}
+
+std::string first_refusal(std::initializer_list<std::pair<const char*, const View*>> views) {
+  for (const auto& [name, view] : views) {
+    if (std::string reason = map_refusal(name, *view); !reason.empty()) return reason;
+  }
+  return "";
+}
+
+float scale_of(float scale, int64_t head_dim) {
+  return scale != 0 ? scale : 1.0f / std::sqrt(static_cast<float>(head_dim));
+}
+
+}  // namespace
+
+std::string attention_forward_sm90_supports(const DeviceCaps& caps, const AttentionForward& a) {
+  if (std::string reason = common_refusal(caps, a.q); !reason.empty()) return reason;
+  if (a.q.dim(3) != 64 && a.q.dim(3) != 128) return "head size 64 or 128 only";
+  return first_refusal({{"q", &a.q}, {"k", &a.k}, {"v", &a.v}, {"o", &a.o}});
+}
+
+std::function<void()> attention_forward_sm90(CudaDevice& device, const AttentionForward& a) {
+  const int64_t head_dim = a.q.dim(3), slabs = head_dim / 64;
+  AttentionForwardSm90Params params{};
+  params.q = tensor_map(device, a.q, tile_rows, slabs);
+  params.k = tensor_map(device, a.k, tile_rows, slabs);
+  params.v = tensor_map(device, a.v, tile_rows, slabs);
+  params.o = tensor_map(device, a.o, 64, 1);
+  params.lse = a.lse.as<float>();
+  params.batch = static_cast<int32_t>(a.q.dim(0));
+  params.length = static_cast<int32_t>(a.q.dim(1));
+  params.heads = static_cast<int32_t>(a.q.dim(2));
+  params.kv_heads = static_cast<int32_t>(a.k.dim(2));
+  params.scale = scale_of(a.scale, head_dim);
+  const int64_t shared =
+      6 * tile_rows * head_dim * 2 + 1024 + 256;  // Q, K, V twice each; alignment; barriers
+  const Kernel kernel =
+      device.kernel({.source = "attention_sm90.cu",
+                     .entry = "attention_forward_sm90",
+                     .constants = {{"TANG_T", "bf16"}, {"TANG_HEAD_DIM", std::to_string(head_dim)}},
+                     .param_bytes = sizeof params,
+                     .shared_bytes = shared});
+  const int64_t work = tiles(a.q.dim(1)) * a.q.dim(0) * a.q.dim(2);
+  return device.bind(kernel,
+                     {.grid = {std::min<int64_t>(work, device.caps().multiprocessors)},
+                      .block = {384},
+                      .shared_bytes = shared},
+                     params);
+}
+
+std::string attention_backward_sm90_supports(const DeviceCaps& caps, const AttentionBackward& a) {
+  if (std::string reason = common_refusal(caps, a.q); !reason.empty()) return reason;
+  if (a.q.dim(3) != 64) return "head size 64 only";
+  return first_refusal({{"q", &a.q},
+                        {"k", &a.k},
+                        {"v", &a.v},
+                        {"o", &a.o},
+                        {"d_o", &a.d_o},
+                        {"dq", &a.dq},
+                        {"dk", &a.dk},
+                        {"dv", &a.dv}});
+}
+
+std::function<void()> attention_backward_sm90(CudaDevice& device, const AttentionBackward& a) {
+  const int64_t batch = a.q.dim(0), length = a.q.dim(1), heads = a.q.dim(2), kv_heads = a.k.dim(2);
+  const int64_t blocks = tiles(length), rows = blocks * tile_rows, pairs = batch * heads;
+  // The workspace: dQ sums, padded log-sum-exp, delta, then the counters.
+  float* sums = a.workspace.as<float>();
+  float* padded_lse = sums + pairs * rows * 64;
+  float* delta = padded_lse + pairs * rows;
+  auto* turns = reinterpret_cast<uint32_t*>(delta + pairs * rows);
+
+  AttentionBackwardPrepareParams before{};
+  before.o = a.o.data, before.d_o = a.d_o.data, before.lse = a.lse.as<float>();
+  before.padded_lse = padded_lse, before.delta = delta, before.turns = turns;
+  before.o_batch = a.o.stride(0), before.o_row = a.o.stride(1), before.o_head = a.o.stride(2);
+  before.do_batch = a.d_o.stride(0), before.do_row = a.d_o.stride(1), before.do_head = a.d_o.stride(2);
+  before.batch = static_cast<int32_t>(batch), before.length = static_cast<int32_t>(length);
+  before.heads = static_cast<int32_t>(heads);
+
+  AttentionBackwardSm90Params main{};
+  main.q = tensor_map(device, a.q, tile_rows, 1);
+  main.d_o = tensor_map(device, a.d_o, tile_rows, 1);
+  main.k = tensor_map(device, a.k, tile_rows, 1);
+  main.v = tensor_map(device, a.v, tile_rows, 1);
+  main.dk = tensor_map(device, a.dk, 64, 1);
+  main.dv = tensor_map(device, a.dv, 64, 1);
+  main.lse = padded_lse, main.delta = delta, main.dq = sums, main.turns = turns,
+  main.next = turns + pairs * blocks;
+  main.batch = before.batch, main.length = before.length, main.heads = before.heads;
+  main.kv_heads = static_cast<int32_t>(kv_heads), main.scale = scale_of(a.scale, 64);
+
+  AttentionBackwardFinishParams after{};
+  after.sums = sums, after.dq = a.dq.data;
+  after.dq_batch = a.dq.stride(0), after.dq_row = a.dq.stride(1), after.dq_head = a.dq.stride(2);
+  after.batch = before.batch, after.length = before.length, after.heads = before.heads,
+  after.scale = main.scale;
+
+  const auto kernel = [&](const char* entry, int64_t param_bytes, int64_t shared) {
+    return device.kernel({.source = "attention_backward_sm90.cu",
+                          .entry = entry,
+                          .constants = {{"TANG_T", "bf16"}},
+                          .param_bytes = param_bytes,
+                          .shared_bytes = shared});
+  };
+  constexpr int64_t shared = 8 * 16384 + 2 * 32768 + 32768 + 4 * 512 + 128;  // tiles, dS, dQ, rows, barriers
+  const int64_t work = batch * kv_heads * blocks;
+  auto prepare = device.bind(kernel("attention_backward_prepare_sm90", sizeof before, 0),
+                             {.grid = {(pairs * rows + 7) / 8}, .block = {256}}, before);
+  auto run = device.bind(kernel("attention_backward_sm90", sizeof main, shared),
+                         {.grid = {std::min<int64_t>(work, device.caps().multiprocessors)},
+                          .block = {384},
+                          .shared_bytes = shared},
+                         main);
+  auto finish = device.bind(kernel("attention_backward_finish_sm90", sizeof after, 0),
+                            {.grid = {pairs * blocks}, .block = {256}}, after);
+  return [prepare, run, finish] {
+    prepare();
+    run();
+    finish();
+  };
+}
+
+}  // namespace tang
