@@ -21,6 +21,7 @@ struct AttentionBackward {
   View dq;          // [B, T, H, D]
   View dk, dv;      // [B, T, Hkv, D]: summed over the query heads of a group
   View delta;       // f32 [B, H, T] scratch: Σ_d o · d_o
+  View workspace;   // f32 scratch: sums of dQ in whole tiles of 128 rows, and what goes with them
   float scale = 0;  // 0: 1 / sqrt(D)
 };
 

@@ -15,4 +15,10 @@ std::function<void()> prepare_attention_backward_mma(CudaDevice& device, const A
 std::string attention_forward_mma_supports(const DeviceCaps& caps, const AttentionForward& args);
 std::string attention_backward_mma_supports(const DeviceCaps& caps, const AttentionBackward& args);
 
+// Hopper (attention_sm90_cuda.cpp): bf16, head sizes 64 and 128 forward, 64 backward.
+std::string attention_forward_sm90_supports(const DeviceCaps& caps, const AttentionForward& a);
+std::string attention_backward_sm90_supports(const DeviceCaps& caps, const AttentionBackward& a);
+std::function<void()> attention_forward_sm90(CudaDevice& device, const AttentionForward& a);
+std::function<void()> attention_backward_sm90(CudaDevice& device, const AttentionBackward& a);
+
 }  // namespace tang

@@ -1,6 +1,9 @@
 // Host side of the Hopper attention kernels: tensor maps over strided views, scratch, launches.
 #include <algorithm>
 #include <bit>
+#include <cmath>
+
+#include <fmt/format.h>
 
 #include "kernels/attention_sm90.h"
 #include "lib/ops/attention_cuda.h"
