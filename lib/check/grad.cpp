@@ -167,7 +167,9 @@ std::vector<Case> gradient_cases(const OpBase& op) {
   return cheap;
 }
 
-Counts check_op(const OpBase& op) {
+}  // namespace
+
+Counts check_gradient(const OpBase& op) {
   Counts counts;
   double worst = 0;
   for (const Case& plan : gradient_cases(op)) {
@@ -199,12 +201,10 @@ Counts check_op(const OpBase& op) {
   return counts;
 }
 
-}  // namespace
-
 Counts check_gradients(const std::vector<std::string>& ops) {
   Counts total;
   for (const OpBase* op : select_ops(ops)) {
-    if (op->spec().gradient_of != nullptr) total += check_op(*op);
+    if (op->spec().gradient_of != nullptr) total += check_gradient(*op);
   }
   return total;
 }

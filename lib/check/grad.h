@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "lib/check/verdict.h"
+#include "lib/ops/op.h"
 
 namespace tang {
 
@@ -13,5 +14,8 @@ namespace tang {
 /// of L = sum of upstream · output along a random direction against the backward's inner product with it.
 /// Method: five-point central difference, so the error is O(h^4) + rounding / h.
 Counts check_gradients(const std::vector<std::string>& ops);
+
+/// The same for one backward, registered or not.
+Counts check_gradient(const OpBase& backward);
 
 }  // namespace tang
