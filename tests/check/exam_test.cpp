@@ -91,7 +91,7 @@ TEST_CASE("check: an element that is not written is found") {
                      for (int64_t c = 0; c + 1 < dim; ++c) y[c] = a.factor * x[c];
                    });
                  }),
-                 "got nan"));
+                 "nan, wanted"));
 }
 
 TEST_CASE("check: a write past the end, before the start or between rows is found") {
@@ -120,7 +120,7 @@ TEST_CASE("check: a read past the end poisons the result") {
                      for (int64_t c = 0; c < dim; ++c) y[c] = a.factor * x[c] + 0 * x[dim * 3];
                    });
                  }),
-                 "got nan"));
+                 "nan, wanted"));
 }
 
 TEST_CASE("check: a changed input is found") {
