@@ -86,18 +86,20 @@ __device__ __forceinline__ void load_tile(float* tile, const float* matrix, int6
   // One chunk column a thread where the width allows it, so that a loop carries one pointer and few
   // registers.
   constexpr int used = threads / chunks * chunks;
-  if (static_cast<int>(threadIdx.x) >= used) return;
   const int first_row = static_cast<int>(threadIdx.x) / chunks,
             chunk = static_cast<int>(threadIdx.x) % chunks;
   const float* source = matrix + static_cast<int64_t>(first + first_row) * row_stride + 4 * chunk;
   uint32_t target = shared_address(tile + first_row * tile_stride + 4 * chunk);
+  if (used == threads || static_cast<int>(threadIdx.x) < used) {
 #pragma unroll 1
-  for (int row = first_row; row < count; row += used / chunks) {
-    const bool inside = first + row < length;
-    copy_16_async(target, inside ? source : matrix, inside);
-    source += used / chunks * row_stride;
-    target += used / chunks * tile_stride * static_cast<int>(sizeof(float));
+    for (int row = first_row; row < count; row += used / chunks) {
+      const bool inside = first + row < length;
+      copy_16_async(target, inside ? source : matrix, inside);
+      source += used / chunks * row_stride;
+      target += used / chunks * tile_stride * static_cast<int>(sizeof(float));
+    }
   }
+  __syncwarp();  // lanes whose share was smaller wait here: the products want the whole warp
 }
 
 /// Zeroes the columns past head_dim of `rows` successive tile rows, once: copies never touch them.

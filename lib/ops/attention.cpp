@@ -56,7 +56,7 @@ OpSpec forward_spec() {
                 cuda("cuda:sm90", attention_forward_sm90, attention_forward_sm90_supports),
                 cuda("cuda:mma", prepare_attention_forward_mma, attention_forward_mma_supports),
                 cuda("cuda:simt", attention_forward_simt, attention_forward_simt_supports),
-                cuda("cuda:simple", attention_forward_simple)},
+                cuda("cuda:simple", attention_forward_simple, attention_forward_simple_supports)},
   };
 }
 
@@ -87,7 +87,7 @@ OpSpec backward_spec() {
                 cuda("cuda:sm90", attention_backward_sm90, attention_backward_sm90_supports),
                 cuda("cuda:mma", prepare_attention_backward_mma, attention_backward_mma_supports),
                 cuda("cuda:simt", attention_backward_simt, attention_backward_simt_supports),
-                cuda("cuda:simple", attention_backward_simple)},
+                cuda("cuda:simple", attention_backward_simple, attention_backward_simple_supports)},
   };
 }
 

@@ -28,18 +28,12 @@ struct AttentionBackward {
 extern const Op<AttentionForward> attention_forward;
 extern const Op<AttentionBackward> attention_backward;
 
-// The implementations, registered in attention.cpp. The CUDA ones say in `supports` what they need.
+// The implementations, registered in attention.cpp; attention_cuda.h has CUDA's.
 void attention_forward_reference(Ref& r);
 void attention_backward_reference(Ref& r);
 void attention_forward_plain(Ref& r);
 void attention_backward_plain(Ref& r);
 void attention_forward_cpu(CpuDevice& device, const AttentionForward& a);
 void attention_backward_cpu(CpuDevice& device, const AttentionBackward& a);
-std::function<void()> attention_forward_simt(CudaDevice& device, const AttentionForward& a);
-std::function<void()> attention_backward_simt(CudaDevice& device, const AttentionBackward& a);
-std::string attention_forward_simt_supports(const DeviceCaps& caps, const AttentionForward& a);
-std::string attention_backward_simt_supports(const DeviceCaps& caps, const AttentionBackward& a);
-std::function<void()> attention_forward_simple(CudaDevice& device, const AttentionForward& a);
-std::function<void()> attention_backward_simple(CudaDevice& device, const AttentionBackward& a);
 
 }  // namespace tang

@@ -228,7 +228,7 @@ TANG_INLINE void forward_tasks(const AttentionForward& a, const Shape& s, Scratc
     float inverse[block];
     for (int64_t lane = 0; lane < block; ++lane) inverse[lane] = 1.0f / rows.sum[lane];
     store_columns(Matrix<T>(a.o, batch, head), first, count, s.dim, out, inverse);
-    float* lse = a.lse.as<float>() + (batch * s.heads + head) * s.length + first;
+    float* lse = a.lse.as<float>() + batch * a.lse.stride(0) + head * a.lse.stride(1) + first;
     for (int64_t lane = 0; lane < count; ++lane) lse[lane] = rows.maximum[lane] + std::log(rows.sum[lane]);
   }
 }
@@ -285,13 +285,15 @@ class BackwardTask {
     const int64_t first = query_block * block, count = std::min(block, s_.length - first), width = dk_.stride;
     const Matrix<T> q(a_.q, batch, head), d_o(a_.d_o, batch, head), o(a_.o, batch, head);
     const Matrix<T> k(a_.k, batch, kv_head), v(a_.v, batch, kv_head);
-    const int64_t row = (batch * s_.heads + head) * s_.length + first;
+    const float* stored_lse = a_.lse.as<float>() + batch * a_.lse.stride(0) + head * a_.lse.stride(1) + first;
+    float* stored_delta =
+        a_.delta.as<float>() + batch * a_.delta.stride(0) + head * a_.delta.stride(1) + first;
     float lse[block] = {}, delta[block] = {}, factor[block];
     for (int64_t lane = 0; lane < count; ++lane) {
       const T *left = o.row(first + lane), *right = d_o.row(first + lane);
-      lse[lane] = a_.lse.as<float>()[row + lane];
+      lse[lane] = stored_lse[lane];
       delta[lane] = sum_lanes(s_.dim, [&](int64_t d) { return load(left, d) * load(right, d); });
-      a_.delta.as<float>()[row + lane] = delta[lane];
+      stored_delta[lane] = delta[lane];
     }
     pack_columns(q, first, count, s_.dim, q_columns_);
     pack_columns(d_o, first, count, s_.dim, do_columns_);

@@ -2,9 +2,8 @@
 #include <cmath>
 #include <initializer_list>
 
-#include "kernels/attention.h"
 #include "lib/base/error.h"
-#include "lib/ops/attention.h"
+#include "lib/ops/attention_cuda.h"
 
 namespace tang {
 
@@ -18,49 +17,30 @@ float scale_of(float wanted, int64_t head_dim) {
   return wanted != 0 ? wanted : 1.0f / std::sqrt(static_cast<float>(head_dim));
 }
 
-AttentionForwardParams params_of(const AttentionForward& a) {
-  return {.q = a.q.data,
-          .k = a.k.data,
-          .v = a.v.data,
-          .o = a.o.data,
-          .lse = a.lse.as<float>(),
-          .q_strides = strides_of(a.q),
-          .k_strides = strides_of(a.k),
-          .v_strides = strides_of(a.v),
-          .o_strides = strides_of(a.o),
-          .batch = static_cast<int32_t>(a.q.dim(0)),
-          .length = static_cast<int32_t>(a.q.dim(1)),
-          .heads = static_cast<int32_t>(a.q.dim(2)),
-          .kv_heads = static_cast<int32_t>(a.k.dim(2)),
-          .head_dim = static_cast<int32_t>(a.q.dim(3)),
-          .scale = scale_of(a.scale, a.q.dim(3))};
+using Named = std::initializer_list<std::pair<const char*, const View*>>;
+
+/// Every row of a head starts at a multiple of 16 bytes.
+bool rows_aligned(const View& view) {
+  if (reinterpret_cast<uintptr_t>(view.data) % 16 != 0) return false;
+  for (int axis = 0; axis < 3; ++axis) {
+    if (view.dim(axis) > 1 && view.stride(axis) * size_of(view.dtype) % 16 != 0) return false;
+  }
+  return true;
 }
 
-AttentionBackwardParams params_of(const AttentionBackward& a) {
-  return {.q = a.q.data,
-          .k = a.k.data,
-          .v = a.v.data,
-          .o = a.o.data,
-          .d_o = a.d_o.data,
-          .lse = a.lse.as<float>(),
-          .delta = a.delta.as<float>(),
-          .dq = a.dq.data,
-          .dk = a.dk.data,
-          .dv = a.dv.data,
-          .q_strides = strides_of(a.q),
-          .k_strides = strides_of(a.k),
-          .v_strides = strides_of(a.v),
-          .o_strides = strides_of(a.o),
-          .do_strides = strides_of(a.d_o),
-          .dq_strides = strides_of(a.dq),
-          .dk_strides = strides_of(a.dk),
-          .dv_strides = strides_of(a.dv),
-          .batch = static_cast<int32_t>(a.q.dim(0)),
-          .length = static_cast<int32_t>(a.q.dim(1)),
-          .heads = static_cast<int32_t>(a.q.dim(2)),
-          .kv_heads = static_cast<int32_t>(a.k.dim(2)),
-          .head_dim = static_cast<int32_t>(a.q.dim(3)),
-          .scale = scale_of(a.scale, a.q.dim(3))};
+std::string refusal(const View& q, float scale, int64_t rows, bool aligned, const Named& tensors,
+                    const Named& statistics) {
+  constexpr int64_t most_blocks = 65535;  // of a grid's second dimension
+  if (q.dim(1) > most_blocks * rows)
+    return fmt::format("wants at most {} positions, found {}", most_blocks * rows, q.dim(1));
+  if (scale < 0) return fmt::format("wants a positive scale, found {:g}", scale);
+  for (const auto& [name, view] : tensors) {
+    if (aligned && !rows_aligned(*view)) return fmt::format("wants {} with rows aligned to 16 bytes", name);
+  }
+  for (const auto& [name, view] : statistics) {
+    if (!view->packed()) return fmt::format("wants {} packed, found {}", name, describe(*view));
+  }
+  return "";
 }
 
 /// One launch of a pass: a kernel of `source` with these constants.
@@ -141,16 +121,13 @@ std::function<void()> simt_pass(CudaDevice& device, const Pass& pass, int64_t co
                    params);
 }
 
-/// Why the 16-byte copies cannot read these views, or "".
-std::string simt_reason(const View& q, std::initializer_list<const View*> views) {
+constexpr int64_t simt_fewest_rows = 32;  // of the smallest tiles
+
+std::string simt_reason(const View& q) {
   const int64_t head_dim = q.dim(3);
-  if (q.dtype != Dtype::f32) return fmt::format("takes f32, not {}", name_of(q.dtype));
-  if (head_dim % 4 != 0 || head_dim > 128) return fmt::format("takes head_dim 4, 8 … 128, not {}", head_dim);
-  for (const View* view : views) {
-    const bool aligned = reinterpret_cast<uintptr_t>(view->data) % 16 == 0 && view->stride(0) % 4 == 0 &&
-                         view->stride(1) % 4 == 0 && view->stride(2) % 4 == 0;
-    if (!aligned) return fmt::format("needs rows aligned to 16 bytes, not {}", describe(*view));
-  }
+  if (q.dtype != Dtype::f32) return fmt::format("wants f32, found {}", name_of(q.dtype));
+  if (head_dim % 4 != 0 || head_dim > 128)
+    return fmt::format("wants a head_dim that is a multiple of 4 up to 128, found {}", head_dim);
   return "";
 }
 
@@ -185,21 +162,94 @@ std::function<void()> simple_pass(CudaDevice& device, const char* entry, const c
 
 }  // namespace
 
+AttentionForwardParams attention_params(const AttentionForward& a) {
+  return {.q = a.q.data,
+          .k = a.k.data,
+          .v = a.v.data,
+          .o = a.o.data,
+          .lse = a.lse.as<float>(),
+          .q_strides = strides_of(a.q),
+          .k_strides = strides_of(a.k),
+          .v_strides = strides_of(a.v),
+          .o_strides = strides_of(a.o),
+          .batch = static_cast<int32_t>(a.q.dim(0)),
+          .length = static_cast<int32_t>(a.q.dim(1)),
+          .heads = static_cast<int32_t>(a.q.dim(2)),
+          .kv_heads = static_cast<int32_t>(a.k.dim(2)),
+          .head_dim = static_cast<int32_t>(a.q.dim(3)),
+          .scale = scale_of(a.scale, a.q.dim(3))};
+}
+
+AttentionBackwardParams attention_params(const AttentionBackward& a) {
+  return {.q = a.q.data,
+          .k = a.k.data,
+          .v = a.v.data,
+          .o = a.o.data,
+          .d_o = a.d_o.data,
+          .lse = a.lse.as<float>(),
+          .delta = a.delta.as<float>(),
+          .dq = a.dq.data,
+          .dk = a.dk.data,
+          .dv = a.dv.data,
+          .q_strides = strides_of(a.q),
+          .k_strides = strides_of(a.k),
+          .v_strides = strides_of(a.v),
+          .o_strides = strides_of(a.o),
+          .do_strides = strides_of(a.d_o),
+          .dq_strides = strides_of(a.dq),
+          .dk_strides = strides_of(a.dk),
+          .dv_strides = strides_of(a.dv),
+          .batch = static_cast<int32_t>(a.q.dim(0)),
+          .length = static_cast<int32_t>(a.q.dim(1)),
+          .heads = static_cast<int32_t>(a.q.dim(2)),
+          .kv_heads = static_cast<int32_t>(a.k.dim(2)),
+          .head_dim = static_cast<int32_t>(a.q.dim(3)),
+          .scale = scale_of(a.scale, a.q.dim(3))};
+}
+
+std::string attention_refusal(const AttentionForward& a, int64_t rows, bool aligned) {
+  return refusal(a.q, a.scale, rows, aligned, {{"q", &a.q}, {"k", &a.k}, {"v", &a.v}, {"o", &a.o}},
+                 {{"lse", &a.lse}});
+}
+
+std::string attention_refusal(const AttentionBackward& a, int64_t rows, bool aligned) {
+  return refusal(a.q, a.scale, rows, aligned,
+                 {{"q", &a.q},
+                  {"k", &a.k},
+                  {"v", &a.v},
+                  {"o", &a.o},
+                  {"d_o", &a.d_o},
+                  {"dq", &a.dq},
+                  {"dk", &a.dk},
+                  {"dv", &a.dv}},
+                 {{"lse", &a.lse}, {"delta", &a.delta}});
+}
+
 std::string attention_forward_simt_supports(const DeviceCaps&, const AttentionForward& a) {
-  return simt_reason(a.q, {&a.q, &a.k, &a.v, &a.o});
+  const std::string reason = simt_reason(a.q);
+  return reason.empty() ? attention_refusal(a, simt_fewest_rows, true) : reason;
 }
 
 std::string attention_backward_simt_supports(const DeviceCaps&, const AttentionBackward& a) {
-  return simt_reason(a.q, {&a.q, &a.k, &a.v, &a.o, &a.d_o, &a.dq, &a.dk, &a.dv});
+  const std::string reason = simt_reason(a.q);
+  return reason.empty() ? attention_refusal(a, simt_fewest_rows, true) : reason;
+}
+
+std::string attention_forward_simple_supports(const DeviceCaps&, const AttentionForward& a) {
+  return attention_refusal(a, simple_rows, false);
+}
+
+std::string attention_backward_simple_supports(const DeviceCaps&, const AttentionBackward& a) {
+  return attention_refusal(a, simple_rows, false);
 }
 
 std::function<void()> attention_forward_simt(CudaDevice& device, const AttentionForward& a) {
-  const AttentionForwardParams params = params_of(a);
+  const AttentionForwardParams params = attention_params(a);
   return simt_pass(device, forward_pass, a.q.dim(0) * a.q.dim(2), params);
 }
 
 std::function<void()> attention_backward_simt(CudaDevice& device, const AttentionBackward& a) {
-  const AttentionBackwardParams params = params_of(a);
+  const AttentionBackwardParams params = attention_params(a);
   const int64_t heads = a.q.dim(0) * a.q.dim(2), lanes = delta_lanes(a.q.dim(3));
   auto delta = launch_of(
       device, "attention_simt_backward.cu", "attention_delta_simt",
@@ -214,11 +264,11 @@ std::function<void()> attention_backward_simt(CudaDevice& device, const Attentio
 
 std::function<void()> attention_forward_simple(CudaDevice& device, const AttentionForward& a) {
   return simple_pass(device, "attention_forward_simple", "TANG_FORWARD", a.q.dtype, 1,
-                     a.q.dim(0) * a.q.dim(2), params_of(a));
+                     a.q.dim(0) * a.q.dim(2), attention_params(a));
 }
 
 std::function<void()> attention_backward_simple(CudaDevice& device, const AttentionBackward& a) {
-  const AttentionBackwardParams params = params_of(a);
+  const AttentionBackwardParams params = attention_params(a);
   const int64_t heads = a.q.dim(0) * a.q.dim(2), kv_heads = a.k.dim(0) * a.k.dim(2);
   auto delta = launch_of(
       device, "attention_simple.cu", "attention_delta_simple", simple_constants(a.q.dtype, "TANG_DELTA", 1),

@@ -1,9 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
-#include "kernels/attention.h"
 #include "lib/ops/attention_cuda.h"
 
 namespace tang {
@@ -99,99 +97,36 @@ std::function<void()> bind_delta(CudaDevice& device, const AttentionBackwardPara
   return device.bind(kernel, {.grid = {divide_up(rows * lanes, block)}, .block = {block}}, params);
 }
 
-AttentionStrides strides_of(const View& view) { return {view.stride(0), view.stride(1), view.stride(2)}; }
+/// Positions that the smallest tiles of a pass own: 65535 blocks of them fit a grid.
+constexpr int64_t fewest_rows = 64;
 
-template <class Params, class Args>
-void set_shape(Params& params, const Args& args) {
-  params.batch = static_cast<int32_t>(args.q.dim(0));
-  params.length = static_cast<int32_t>(args.q.dim(1));
-  params.heads = static_cast<int32_t>(args.q.dim(2));
-  params.kv_heads = static_cast<int32_t>(args.k.dim(2));
-  params.head_dim = static_cast<int32_t>(args.q.dim(3));
-  params.scale = args.scale == 0 ? 1 / std::sqrt(static_cast<float>(params.head_dim)) : args.scale;
-}
-
-/// Every row of a head starts at a multiple of 16 bytes.
-bool rows_aligned(const View& view) {
-  if (reinterpret_cast<uintptr_t>(view.data) % 16 != 0) return false;
-  for (int axis = 0; axis < 3; ++axis) {
-    if (view.dim(axis) > 1 && view.stride(axis) % 8 != 0) return false;
-  }
-  return true;
-}
-
-std::string refuse(const DeviceCaps& caps, const View& q, float scale,
-                   std::initializer_list<std::pair<const char*, const View*>> tensors,
-                   std::initializer_list<std::pair<const char*, const View*>> rows) {
+std::string refuse(const DeviceCaps& caps, const View& q) {
   if (q.dtype != Dtype::bf16) return "wants bf16";
   if (caps.compute_capability < 80) return "wants compute capability 8.0 or newer";
   const int64_t head_dim = q.dim(3);
   if (head_dim % 8 != 0 || head_dim > 128)
     return fmt::format("wants a head_dim that is a multiple of 8 up to 128, found {}", head_dim);
-  if (q.dim(1) > 65535 * 64) return fmt::format("wants at most {} positions", 65535 * 64);
-  if (scale < 0) return "wants a positive scale";
-  for (const auto& [name, view] : tensors) {
-    if (!rows_aligned(*view)) return fmt::format("wants {} with rows aligned to 16 bytes", name);
-  }
-  for (const auto& [name, view] : rows) {
-    if (!view->packed()) return fmt::format("wants {} packed", name);
-  }
   return "";
 }
 
 }  // namespace
 
 std::string attention_forward_mma_supports(const DeviceCaps& caps, const AttentionForward& a) {
-  return refuse(caps, a.q, a.scale, {{"q", &a.q}, {"k", &a.k}, {"v", &a.v}, {"o", &a.o}}, {{"lse", &a.lse}});
+  const std::string reason = refuse(caps, a.q);
+  return reason.empty() ? attention_refusal(a, fewest_rows, true) : reason;
 }
 
 std::string attention_backward_mma_supports(const DeviceCaps& caps, const AttentionBackward& a) {
-  return refuse(caps, a.q, a.scale,
-                {{"q", &a.q},
-                 {"k", &a.k},
-                 {"v", &a.v},
-                 {"o", &a.o},
-                 {"d_o", &a.d_o},
-                 {"dq", &a.dq},
-                 {"dk", &a.dk},
-                 {"dv", &a.dv}},
-                {{"lse", &a.lse}, {"delta", &a.delta}});
+  const std::string reason = refuse(caps, a.q);
+  return reason.empty() ? attention_refusal(a, fewest_rows, true) : reason;
 }
 
 std::function<void()> prepare_attention_forward_mma(CudaDevice& device, const AttentionForward& a) {
-  AttentionForwardParams params{.q = a.q.data,
-                                .k = a.k.data,
-                                .v = a.v.data,
-                                .o = a.o.data,
-                                .lse = a.lse.as<float>(),
-                                .q_strides = strides_of(a.q),
-                                .k_strides = strides_of(a.k),
-                                .v_strides = strides_of(a.v),
-                                .o_strides = strides_of(a.o)};
-  set_shape(params, a);
-  return bind_pass(device, Pass::forward, params);
+  return bind_pass(device, Pass::forward, attention_params(a));
 }
 
 std::function<void()> prepare_attention_backward_mma(CudaDevice& device, const AttentionBackward& a) {
-  AttentionBackwardParams params{.q = a.q.data,
-                                 .k = a.k.data,
-                                 .v = a.v.data,
-                                 .o = a.o.data,
-                                 .d_o = a.d_o.data,
-                                 .lse = a.lse.as<float>(),
-                                 .delta = a.delta.as<float>(),
-                                 .dq = a.dq.data,
-                                 .dk = a.dk.data,
-                                 .dv = a.dv.data,
-                                 .q_strides = strides_of(a.q),
-                                 .k_strides = strides_of(a.k),
-                                 .v_strides = strides_of(a.v),
-                                 .o_strides = strides_of(a.o),
-                                 .do_strides = strides_of(a.d_o),
-                                 .dq_strides = strides_of(a.dq),
-                                 .dk_strides = strides_of(a.dk),
-                                 .dv_strides = strides_of(a.dv)};
-  set_shape(params, a);
+  const AttentionBackwardParams params = attention_params(a);
   auto delta = bind_delta(device, params);
   auto dkdv = bind_pass(device, Pass::dkdv, params);
   auto dq = bind_pass(device, Pass::dq, params);

@@ -1,4 +1,4 @@
-#include "lib/ops/attention.h"
+#include "lib/ops/attention_cuda.h"
 
 #include <doctest/doctest.h>
 
@@ -211,7 +211,7 @@ TEST_CASE(
   args.k = args.v = args.o = args.q;
   CHECK(attention_forward_simt_supports({}, args).empty());
   args.v.data = reinterpret_cast<void*>(4100);
-  CHECK(contains(attention_forward_simt_supports({}, args), "16 bytes"));
+  CHECK(contains(attention_forward_simt_supports({}, args), "v with rows aligned to 16 bytes"));
   for (const int64_t dim : {59, 6, 132, 256}) {
     args.q = View(reinterpret_cast<void*>(4096), Dtype::f32, {1, 3, 2, dim});
     CHECK(contains(attention_forward_simt_supports({}, args), std::to_string(dim).c_str()));
