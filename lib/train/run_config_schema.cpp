@@ -57,7 +57,9 @@ std::vector<Field> data_fields() {
   return {
       required(TANG_PATHS(data.train, "token shards: a file, folder, glob or list of them")),
       TANG_PATHS(data.val, "token shards for the validation loss; not opened while eval.every is 0"),
-      TANG_TEXT(data.tokenizer, "tokenizer file; it is copied into every checkpoint"),
+      TANG_TEXT(data.tokenizer,
+                "tokenizer file, copied into every checkpoint; empty: the one that "
+                "dataset.json beside the shards names"),
       required(at_least(1, TANG_INTEGER(data.seq_len, "tokens of a sequence"))),
       TANG_SWITCH(data.shuffle, "one seeded permutation of the sequences per epoch; false: file order"),
       or_word("none", -1, at_least(0, TANG_INTEGER(data.pad_id, "targets with this id have no loss"))),

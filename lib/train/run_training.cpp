@@ -5,6 +5,7 @@
 #include "lib/base/cli.h"
 #include "lib/base/error.h"
 #include "lib/base/text.h"
+#include "lib/data/dataset.h"
 #include "lib/ops/catalog.h"
 #include "lib/train/resume.h"
 #include "lib/train/trainer.h"
@@ -98,6 +99,23 @@ TokenLoader open_data(const RunConfig& config, DataSplit split) {
                       .seed = train ? static_cast<uint64_t>(config.train.seed) : 0});
 }
 
+/// The tokenizer to keep with the weights: data.tokenizer, or what dataset.json beside the shards names.
+std::string tokenizer_file(const RunConfig& config) {
+  const std::string& given = config.data.tokenizer;
+  if (!given.empty()) {
+    if (!fs::is_regular_file(given)) fail_input("data.tokenizer: there is no file {}", given);
+    return given;
+  }
+  const fs::path first = config.data.train.front();
+  const fs::path folder = fs::is_directory(first) ? first : first.parent_path();
+  if (!fs::exists(folder / dataset_file)) return "";
+  const Json dataset = Json::parse(read_file(folder / dataset_file), (folder / dataset_file).string());
+  const Json* tokenizer = dataset.find("tokenizer");
+  const Json* file = tokenizer == nullptr ? nullptr : tokenizer->find("file");
+  return file != nullptr && fs::is_regular_file(folder / file->as_string()) ? folder / file->as_string()
+                                                                            : fs::path();
+}
+
 std::map<std::string, std::string> config_values(const RunConfig& config) {
   std::map<std::string, std::string> values;
   for (const ConfigField& field : schema()) values[field.key] = field.print(config);
@@ -149,6 +167,7 @@ int train(RunConfig& config, Device& device, const TrainRequest& request) {
   check_schedule(config, config.schedule_over(steps));
   check_memory(config, device);
   config.run_dir = start.run.string();
+  config.data.tokenizer = tokenizer_file(config);
   if (start.checkpoint) {
     for (std::string& note : compare_with_checkpoint(start.state, config, data.fingerprint())) {
       start.notes.push_back(std::move(note));

@@ -37,9 +37,11 @@ double Trainer::seconds() const {
 int Trainer::run() {
   const RunConfig& c = s_.config;
   start_row();
+  // A CPU step is over when it has been queued; a GPU is kept busy by two more.
+  const size_t in_flight = s_.model.device().kind() == DeviceKind::cpu ? 0 : slots - 1;
   while (state_.step < s_.total_steps && interrupt_.signal() == 0) {
-    collect(slots - 1);
     queue_step();
+    collect(in_flight);
     const bool last = state_.step == s_.total_steps;
     const auto due = [&](int64_t every) { return every > 0 && state_.step % every == 0; };
     if (s_.validation != nullptr && (due(c.eval.every) || last)) evaluate();
