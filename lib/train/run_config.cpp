@@ -76,17 +76,19 @@ void assign(const ConfigField& field, const ConfigValue& value, RunConfig& confi
 }
 
 [[noreturn]] void refuse_key(const ConfigValue& value) {
+  const auto leaf = [](const std::string& key) { return key.substr(key.find('.') + 1); };
   std::vector<std::string> known;
   for (const ConfigField& field : schema()) {
-    const std::string leaf = field.key.substr(field.key.find('.') + 1);
+    known.push_back(field.key);
     if (field.key.starts_with(value.key + ".")) {
       fail_input("{}: '{}' is a section: expected keys such as '{}' in it", value.where, value.key,
                  field.key);
     }
-    if (value.key.substr(value.key.find('.') + 1) == leaf) {
-      fail_input("{}: unknown key '{}' (did you mean '{}'?)", value.where, value.key, field.key);
+  }
+  for (const std::string& key : known) {  // in the wrong section, or in none
+    if (leaf(value.key) == leaf(key)) {
+      fail_input("{}: unknown key '{}' (did you mean '{}'?)", value.where, value.key, key);
     }
-    known.push_back(field.key);
   }
   fail_input("{}: unknown key '{}'{}", value.where, value.key, suggestion(value.key, known));
 }

@@ -27,7 +27,7 @@ double distance(const std::vector<float>& a, const std::vector<float>& b) {
 }  // namespace
 
 TEST_CASE("model: one batch is learned by heart, in both precisions") {
-  CpuDevice device;
+  CpuDevice device(1);
   for (Precision precision : {Precision::f32, Precision::bf16}) {
     Llama model(device, tiny_model_config(), tiny_step_options(precision, 2));
     model.initialize(3);
@@ -47,7 +47,7 @@ TEST_CASE("model: one batch is learned by heart, in both precisions") {
 TEST_CASE("model: every tensor's gradient is the loss's slope") {
   // Central differences in f32: the loss carries about 1e-6 of rounding, so a step of 2e-2 leaves 1e-4 of
   // noise in a slope and a truncation of the order of its square.
-  CpuDevice device;
+  CpuDevice device(1);
   Llama model(device, tiny_model_config(), tiny_step_options(Precision::f32, 2));
   model.initialize(5);
   const TinyBatch batch = tiny_batch(2);
@@ -82,7 +82,7 @@ TEST_CASE("model: every tensor's gradient is the loss's slope") {
 }
 
 TEST_CASE("model: four micro-steps of one sequence are one of four, but for rounding") {
-  CpuDevice device;
+  CpuDevice device(1);
   const TinyBatch batch = tiny_batch(4);
   for (bool tied : {true, false}) {
     ModelConfig config = tiny_model_config();
@@ -102,7 +102,7 @@ TEST_CASE("model: four micro-steps of one sequence are one of four, but for roun
 }
 
 TEST_CASE("model: recomputing changes memory and no bit") {
-  CpuDevice device;
+  CpuDevice device(1);
   const TinyBatch batch = tiny_batch(4);
   for (Precision precision : {Precision::f32, Precision::bf16}) {
     std::vector<float> wanted;
@@ -122,7 +122,7 @@ TEST_CASE("model: recomputing changes memory and no bit") {
 }
 
 TEST_CASE("model: the same steps give the same bits") {
-  CpuDevice device;
+  CpuDevice device(2);
   for (Precision precision : {Precision::f32, Precision::bf16}) {
     std::vector<float> first;
     for (int run = 0; run < 2; ++run) {
@@ -139,7 +139,7 @@ TEST_CASE("model: the same steps give the same bits") {
 }
 
 TEST_CASE("model: vocabulary padding has no probability and no gradient") {
-  CpuDevice device;
+  CpuDevice device(1);
   for (const auto& [vocab, wanted, steps] :
        {std::tuple<int64_t, double, int64_t>{101, 4.615121, 10}, {50257, 10.824905, 1}}) {
     ModelConfig config = tiny_model_config();
@@ -163,7 +163,7 @@ TEST_CASE("model: vocabulary padding has no probability and no gradient") {
 }
 
 TEST_CASE("model: a bad number stops every update from then on") {
-  CpuDevice device;
+  CpuDevice device(1);
   for (float bad : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
     Llama model(device, tiny_model_config(), tiny_step_options(Precision::f32, 2));
     model.initialize(1);
@@ -190,7 +190,7 @@ TEST_CASE("model: a bad number stops every update from then on") {
 }
 
 TEST_CASE("model: targets without a loss give no gradient and no NaN") {
-  CpuDevice device;
+  CpuDevice device(1);
   StepOptions options = tiny_step_options(Precision::f32, 2);
   options.pad_id = 7;
   Llama model(device, tiny_model_config(), options);
@@ -206,7 +206,7 @@ TEST_CASE("model: targets without a loss give no gradient and no NaN") {
 }
 
 TEST_CASE("model: a loss is a mean over the valid targets of the whole batch, however it is split") {
-  CpuDevice device;
+  CpuDevice device(1);
   StepOptions options = tiny_step_options(Precision::f32, 1);
   options.pad_id = 7;
   TinyBatch batch = tiny_batch(2);
@@ -232,7 +232,7 @@ TEST_CASE("model: a loss is a mean over the valid targets of the whole batch, ho
 }
 
 TEST_CASE("model: evaluating leaves the training state alone") {
-  CpuDevice device;
+  CpuDevice device(1);
   Llama model(device, tiny_model_config(), tiny_step_options(Precision::f32, 2));
   model.initialize(1);
   const TinyBatch batch = tiny_batch(2), other = tiny_batch(2, 99);

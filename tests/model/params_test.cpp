@@ -119,7 +119,7 @@ TEST_CASE("model: fresh weights are the same everywhere") {
 }
 
 TEST_CASE("model: the plan is what the run takes") {
-  CpuDevice device;
+  CpuDevice device(1);
   for (Precision precision : {Precision::f32, Precision::bf16}) {
     const StepOptions options = tiny_step_options(precision, 3);
     const Llama model(device, tiny_model_config(), options);
