@@ -6,6 +6,7 @@
 #include "lib/base/error.h"
 #include "lib/base/text.h"
 #include "lib/data/dataset.h"
+#include "lib/device/gpu_peaks.h"
 #include "lib/ops/catalog.h"
 #include "lib/train/resume.h"
 #include "lib/train/trainer.h"
@@ -51,6 +52,15 @@ int64_t automatic_micro_batch(const RunConfig& config, const Device& device) {
     if (sequences % count == 0 && count * config.data.seq_len <= cpu_micro_batch_tokens) return count;
   }
   return 1;
+}
+
+/// FLOP/s by the datasheet in this precision; 0 where there is none to go by.
+double peak_flops(const Device& device, Precision precision) {
+  const std::optional<GpuPeak> peak = gpu_peak(device.caps().name);
+  if (device.kind() != DeviceKind::cuda || !peak) return 0;
+  return 1e12 * (precision == Precision::bf16   ? peak->bf16
+                 : precision == Precision::tf32 ? peak->tf32
+                                                : peak->f32);
 }
 
 /// Refuses a plan that does not fit before any of it is taken.
@@ -185,7 +195,8 @@ int train(RunConfig& config, Device& device, const TrainRequest& request) {
                   .validation = validation ? &*validation : nullptr,
                   .state = start.state,
                   .run = start.run,
-                  .total_steps = steps})
+                  .total_steps = steps,
+                  .peak_flops = peak_flops(device, config.precision())})
       .run();
 }
 

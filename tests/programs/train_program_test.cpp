@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdio>
 #include <fstream>
 #include <string>
@@ -24,9 +25,9 @@ struct Outcome {
   std::string text;  // stdout and stderr
 };
 
-Outcome run(const std::string& arguments) {
+Outcome run(const std::string& arguments, const std::string& program = "tang-train") {
   const std::string command =
-      "OMP_NUM_THREADS=1 " + (fs::path(TANG_BINARY_DIR) / "tang-train").string() + " " + arguments + " 2>&1";
+      "OMP_NUM_THREADS=1 " + (fs::path(TANG_BINARY_DIR) / program).string() + " " + arguments + " 2>&1";
   FILE* pipe = ::popen(command.c_str(), "r");
   Outcome outcome;
   std::array<char, 4096> chunk;
@@ -236,4 +237,33 @@ TEST_CASE("programs: an interrupt finishes the step, saves and says so in the ex
   const Outcome resumed = run(bench.config() + run_dir + "--resume auto train.steps=1");
   CHECK(resumed.exit_code == 0);  // nothing left to do, and the checkpoint is whole
   CHECK(!has(resumed.text, "set aside"));
+}
+
+TEST_CASE("programs: on text of known entropy the validation loss comes down to the entropy and not below") {
+  const TemporaryFolder folder;
+  const std::string data = (folder / "data").string();
+  CHECK(run("synth --out " + data + " --tokens 200000 --val-tokens 20001 --seed 4", "tang-data").exit_code ==
+        0);
+  std::ofstream(folder / "c.yaml")
+      << "model: {dim: 48, n_layers: 1, n_heads: 2, n_kv_heads: 1, head_dim: 16, "
+         "ffn_dim: 96, vocab_size: 256}\n"
+      << "data: {train: " << data << ", val: " << data << ", seq_len: 50}\n"
+      << "train: {device: cpu, precision: f32, steps: 250, batch_tokens: 800}\n"
+      << "optimizer: {lr: 1e-2}\nschedule: {warmup_steps: 10}\n"
+      << "eval: {every: 250, batches: 1000}\n";
+  const Outcome outcome =
+      run("--config " + (folder / "c.yaml").string() + " run.dir=" + (folder / "run").string());
+  CAPTURE(outcome.text);
+  CHECK(outcome.exit_code == 0);
+  double loss = 0;
+  std::ifstream file(folder / "run" / "metrics.jsonl");
+  for (std::string line; std::getline(file, line);) {
+    const Json row = Json::parse(line, "metrics");
+    if (row.at("kind").as_string() == "val") loss = row.at("loss").as_double();
+  }
+  const Json dataset = Json::parse(read_file(folder / "data" / "dataset.json"), "dataset.json");
+  const double entropy = dataset.at("entropy_nats").as_double();
+  CHECK(loss < 1.05 * entropy);
+  // 20,000 symbols whose cost deviates by about a nat: three standard errors.
+  CHECK(loss > entropy - 3 / std::sqrt(20000.0));
 }
