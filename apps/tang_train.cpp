@@ -24,7 +24,8 @@ int main(int argc, char** argv) {
     bool print_schema = false;
     tang::Cli cli("tang-train", "Trains a Llama-style model as a YAML file says.", examples);
     cli.option("--config", request.config, "the YAML file; docs/CONFIG.md lists its keys")
-        .positional("key=value", request.overrides, "sets keys by dotted name; a later one wins")
+        .positional("override", request.overrides,
+                    "key=value: sets a key by its dotted name; a later one wins")
         .option("--resume", request.resume, "go on: auto, a run folder, or a checkpoint folder")
         .option("--impl", request.impls,
                 "run this implementation of an op, as in attention_forward=cuda:simple")

@@ -13,7 +13,8 @@ namespace tang {
 
 double tolerance(const RefOutput& reference, size_t index, Dtype stored, Dtype mode) {
   const double m = reference.magnitude[index];
-  return unit_roundoff(stored) * (std::abs(reference.value[index]) + reference.stored_roundings * m) +
+  const double value = std::abs(reference.value[index]);
+  return unit_roundoff(stored) * (value + reference.stored_roundings * (value + m)) +
          4 * unit_roundoff(Dtype::f32) * std::sqrt(reference.terms + 4) * m +
          reference.extra_roundings * unit_roundoff(mode) * m + reference.product_roundoff * m +
          static_cast<double>(std::numeric_limits<float>::min());

@@ -88,7 +88,9 @@ void attention_forward_reference(Ref& r) {
   const auto& v = r.in("v");
   RefOutput &o = r.out("o"), &lse = r.out("lse");
   o.terms = lse.terms = static_cast<double>(l.length + l.dim);
-  o.extra_roundings = 1;  // tensor cores take the weights in the mode's dtype
+  // Tensor cores take the weights in the mode's dtype: each term of the sum is rounded by up to u, so four
+  // standard deviations of the sum are 4 / sqrt(3) u.
+  o.extra_roundings = 4 / std::sqrt(3.0);
   l.each_row([&](int64_t b, int64_t t, int64_t h) {
     const Scores scores(r, l, b, t, h);
     const double maximum = *std::max_element(scores.value.begin(), scores.value.end());

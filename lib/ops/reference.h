@@ -20,7 +20,7 @@ struct RefOutput {
   std::vector<double> value;
   std::vector<double> magnitude;  // sqrt of the sum of squares of the f64 terms whose sum is the element
   double terms = 1;               // K: the reduction length
-  int extra_roundings = 0;        // intermediates that the op stores in the mode's dtype
+  double extra_roundings = 0;     // intermediates that the op stores in the mode's dtype
   int stored_roundings = 0;       // roundings of partial sums to the output's own dtype
   double product_roundoff = 0;    // of a product's inputs, where it is not the dtype's: TF32
 };
