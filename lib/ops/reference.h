@@ -12,10 +12,10 @@
 
 namespace tang {
 
-/// One output in packed logical order. An implementation may differ from value[i] by at most
-///   u(stored)·|value| + 4·u(f32)·sqrt(terms + 4)·m + extra_roundings·u(mode)·m + product_roundoff·m,  m =
-///   magnitude[i]
-/// where u is the unit roundoff.
+/// One output in packed logical order. With m = magnitude[i] and u the unit roundoff, an implementation may
+/// differ from value[i] by at most
+///   u(stored)·(|value| + stored_roundings·(|value| + m)) + 4·u(f32)·sqrt(terms + 4)·m +
+///   extra_roundings·u(mode)·m + product_roundoff·m
 struct RefOutput {
   std::vector<double> value;
   std::vector<double> magnitude;  // sqrt of the sum of squares of the f64 terms whose sum is the element
