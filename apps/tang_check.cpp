@@ -8,6 +8,7 @@
 #include "lib/check/list.h"
 #include "lib/check/parity.h"
 #include "lib/check/repeat.h"
+#include "lib/check/step.h"
 
 namespace tang {
 namespace {
@@ -38,12 +39,17 @@ int check(int argc, char** argv) {
   ParityOptions parity;
   CompileOptions compile;
   RepeatOptions repeat;
+  StepCheckOptions step;
   std::vector<std::string> ops;
   bool markdown = false;
   Cli cli("tang-check", "Proves every implementation of every op from its registration.",
           "tang-check parity\ntang-check grad\ntang-check compile --arch sm_90a");
   declare_parity(cli, parity);
   declare_repeat(cli, repeat);
+  cli.subcommand("step", "a whole model's gradients and losses against the CPU's f32",
+                 "tang-check step --device cuda")
+      .option("--device", step.device, "cpu, cuda, cuda:N, or all that this machine has")
+      .option("--steps", step.steps, "steps of the loss curve");
   cli.subcommand("grad", "the references' gradients against central differences", "tang-check grad swiglu")
       .positional("op", ops, "ops or families (default: all)");
   cli.subcommand("compile", "every CUDA kernel for any architecture; needs no GPU",
@@ -58,6 +64,7 @@ int check(int argc, char** argv) {
   if (cli.chosen() == "grad") return check_gradients(ops).close();
   if (cli.chosen() == "compile") return check_compile(compile).close();
   if (cli.chosen() == "repeat") return check_repeat(repeat).close();
+  if (cli.chosen() == "step") return check_step(step).close();
   std::fputs((markdown ? ops_markdown() : list_ops(ops)).c_str(), stdout);
   return 0;
 }
