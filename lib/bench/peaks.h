@@ -1,5 +1,4 @@
-// The roofs that this device really reaches, measured once per process: its better runs, since a roof is a
-// best.
+// The roofs that this device really reaches, measured once per process: the best run, since a roof is a best.
 #pragma once
 
 #include <optional>

@@ -65,7 +65,8 @@ std::vector<double> Timer::sample_cuda(const std::function<void()>& run) {
 Timing Timer::measure(const std::function<void()>& run) {
   std::vector<double> times = device_.kind() == DeviceKind::cuda ? sample_cuda(run) : sample_cpu(run);
   std::sort(times.begin(), times.end());
-  return {quantile(times, 0.5), quantile(times, 0.1), quantile(times, 0.9), static_cast<int>(times.size())};
+  return {quantile(times, 0.5), quantile(times, 0.1), quantile(times, 0.9), times.front(),
+          static_cast<int>(times.size())};
 }
 
 }  // namespace tang

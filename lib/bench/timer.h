@@ -9,7 +9,7 @@
 namespace tang {
 
 struct Timing {
-  double median_ms = 0, p10_ms = 0, p90_ms = 0;
+  double median_ms = 0, p10_ms = 0, p90_ms = 0, best_ms = 0;
   int samples = 0;
   /// Half the distance from p10 to p90, as a fraction of the median.
   double spread() const { return median_ms > 0 ? (p90_ms - p10_ms) / 2 / median_ms : 0; }

@@ -20,6 +20,12 @@ bool serialises(const std::string& warning) {
          warning.find("C7520") != std::string::npos;
 }
 
+/// "TANG_T=bf16 TANG_HEAD_DIM=64" without what every name has.
+std::string shortened(std::string constants) {
+  for (size_t at; (at = constants.find("TANG_")) != std::string::npos;) constants.erase(at, 5);
+  return constants;
+}
+
 /// Asks for every kernel of one op; what was refused is a failure.
 void ask(CompileOnlyDevice& device, const OpBase& op, void* memory, Counts& counts) {
   for (const Dtype mode : modes_of(op, {Dtype::f32, Dtype::bf16})) {
@@ -47,8 +53,8 @@ Counts check_architecture(const std::string& architecture, const std::vector<con
   const auto device = open_compile_only_device(architecture);
   const Buffer memory = device->allocate(4096);
   for (const OpBase* op : ops) ask(*device, *op, memory.data(), counts);
-  fmt::print("{:<8} {:<44} {:>4} {:>6} {:>6} {:>6} {:>5}\n", architecture, "kernel", "regs", "spills",
-             "stack", "shared", "s");
+  fmt::print("{}: {:>4} {:>6} {:>6} {:>6} {:>5}  kernel\n", architecture, "regs", "spills", "stack", "shared",
+             "s");
   std::vector<CompiledKernel> kernels;
   try {
     kernels = device->compiled();
@@ -64,9 +70,9 @@ Counts check_architecture(const std::string& architecture, const std::vector<con
     const bool slow = std::any_of(kernel.warnings.begin(), kernel.warnings.end(), serialises);
     const bool spills = kernel.spill_bytes > 0 && architecture == "sm_90a";
     slow || spills ? ++counts.failed : ++counts.passed;
-    fmt::print("{:<8} {:<44} {:>4} {:>6} {:>6} {:>6} {:>5.1f}{}\n", "", kernel.entry + " " + kernel.constants,
-               kernel.registers, kernel.spill_bytes, kernel.stack_bytes, kernel.static_shared_bytes,
-               kernel.seconds, slow || spills ? "  FAILED" : "");
+    fmt::print("{:>{}} {:>6} {:>6} {:>6} {:>5.1f}  {} {}{}\n", kernel.registers, architecture.size() + 6,
+               kernel.spill_bytes, kernel.stack_bytes, kernel.static_shared_bytes, kernel.seconds,
+               kernel.entry, shortened(kernel.constants), slow || spills ? "  FAILED" : "");
     for (const std::string& warning : kernel.warnings) fmt::print("           {}\n", warning);
   }
   std::fflush(stdout);

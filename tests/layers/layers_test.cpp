@@ -53,8 +53,9 @@ std::vector<Source> sources() {
       if (kind != ".h" && kind != ".cpp" && kind != ".cu" && kind != ".cuh") continue;
       Source source{fs::relative(entry.path(), root).string(), read_file(entry.path()), {}};
       for (const std::string& line : split(source.text, '\n')) {
-        if (line.starts_with("#include "))
-          source.includes.emplace_back(trim(std::string_view(line).substr(9)));
+        if (!line.starts_with("#include ")) continue;
+        const size_t end = line.find_first_of(">\"", 10);  // a comment may follow
+        source.includes.push_back(line.substr(9, end == std::string::npos ? end : end - 8));
       }
       list.push_back(std::move(source));
     }
