@@ -108,7 +108,7 @@ struct OpSpec {
   const OpBase* gradient_of = nullptr;  // its inputs named d<output>, outputs d<input>; same names are
                                         // shared. An op may be its own (cross_entropy): then the upstream
                                         // gradient is 1, or its operand `scale`.
-  std::vector<Impl> impls;  // in order of preference
+  std::vector<Impl> impls;              // in order of preference
   std::vector<Dtype> modes = {Dtype::f32, Dtype::bf16};
   bool bitwise_across_strides = true;  // strided and packed operands give the same bits
 };
