@@ -139,8 +139,8 @@ std::function<void()> attention_backward_sm90(CudaDevice& device, const Attentio
   after.batch = before.batch, after.length = before.length, after.heads = before.heads,
   after.scale = main.scale;
 
-  const auto kernel = [&](const char* entry, int64_t param_bytes, int64_t shared) {
-    return device.kernel({.source = "attention_backward_sm90.cu",
+  const auto kernel = [&](const char* source, const char* entry, int64_t param_bytes, int64_t shared) {
+    return device.kernel({.source = source,
                           .entry = entry,
                           .constants = {{"TANG_T", "bf16"}},
                           .param_bytes = param_bytes,
@@ -148,15 +148,17 @@ std::function<void()> attention_backward_sm90(CudaDevice& device, const Attentio
   };
   constexpr int64_t shared = 8 * 16384 + 2 * 32768 + 32768 + 4 * 512 + 128;  // tiles, dS, dQ, rows, barriers
   const int64_t work = batch * kv_heads * blocks;
-  auto prepare = device.bind(kernel("attention_backward_prepare_sm90", sizeof before, 0),
-                             {.grid = {(pairs * rows + 7) / 8}, .block = {256}}, before);
-  auto run = device.bind(kernel("attention_backward_sm90", sizeof main, shared),
+  auto prepare = device.bind(
+      kernel("attention_backward_rows_sm90.cu", "attention_backward_prepare_sm90", sizeof before, 0),
+      {.grid = {(pairs * rows + 7) / 8}, .block = {256}}, before);
+  auto run = device.bind(kernel("attention_backward_sm90.cu", "attention_backward_sm90", sizeof main, shared),
                          {.grid = {std::min<int64_t>(work, device.caps().multiprocessors)},
                           .block = {384},
                           .shared_bytes = shared},
                          main);
-  auto finish = device.bind(kernel("attention_backward_finish_sm90", sizeof after, 0),
-                            {.grid = {pairs * blocks}, .block = {256}}, after);
+  auto finish = device.bind(
+      kernel("attention_backward_rows_sm90.cu", "attention_backward_finish_sm90", sizeof after, 0),
+      {.grid = {pairs * blocks}, .block = {256}}, after);
   return [prepare, run, finish] {
     prepare();
     run();
