@@ -63,9 +63,9 @@ TEST_CASE("train: values outside of a rule are refused with key and rule") {
       {"train.precision=f16", "bf16, f32, tf32"},     {"model.dim=[1, 2]", "an integer >= 1"},
       {"optimizer.lr=inf", "a number >= 0"},          {"model.dim=", "an integer >= 1"}};
   for (const auto& [text, rule] : cases) {
-    const std::string key = std::string(text).substr(0, std::string(text).find('='));
-    CAPTURE(text);
-    CHECK(has(refusal({text}), "command line: " + key + ": expected " + rule));
+    const std::string override_text = text, key = override_text.substr(0, override_text.find('='));
+    CAPTURE(override_text);
+    CHECK(has(refusal({override_text}), "command line: " + key + ": expected " + rule));
   }
 }
 
