@@ -150,7 +150,7 @@ std::function<void()> attention_backward_sm90(CudaDevice& device, const Attentio
   const int64_t work = batch * kv_heads * blocks;
   auto prepare = device.bind(
       kernel("attention_backward_rows_sm90.cu", "attention_backward_prepare_sm90", sizeof before, 0),
-      {.grid = {(pairs * rows + 7) / 8}, .block = {256}}, before);
+      {.grid = {(pairs * rows * 8 + 255) / 256}, .block = {256}}, before);
   auto run = device.bind(kernel("attention_backward_sm90.cu", "attention_backward_sm90", sizeof main, shared),
                          {.grid = {std::min<int64_t>(work, device.caps().multiprocessors)},
                           .block = {384},
