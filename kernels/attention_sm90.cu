@@ -74,8 +74,9 @@ __device__ __forceinline__ void produce(const AttentionForwardSm90Params& p, con
   }
 }
 
-/// s = Q · Kᵀ: 64 queries × 128 keys, queued but not waited for.
-__device__ __forceinline__ void issue_scores(float (&s)[64], uint32_t q, uint32_t k) {
+/// s = Q · Kᵀ: 64 queries × 64 or 128 keys (twice the size of s), queued but not waited for.
+template <int Scores>
+__device__ __forceinline__ void issue_scores(float (&s)[Scores], uint32_t q, uint32_t k) {
   wgmma_hold(s);
   wgmma_fence();
 #pragma unroll
@@ -107,11 +108,12 @@ struct Rows {
 
 /// Turns raw scores into probabilities (bf16 pairs, A-operand layout) and returns the factors for what came
 /// before.
-__device__ __forceinline__ void softmax_block(float (&s)[64], Rows& rows, float (&factor)[2],
+template <int Scores>
+__device__ __forceinline__ void softmax_block(float (&s)[Scores], Rows& rows, float (&factor)[2],
                                               float scale_log2) {
   float peak[2] = {rows.peak[0], rows.peak[1]};
 #pragma unroll
-  for (int i = 0; i < 64; ++i) peak[(i >> 1) & 1] = fmaxf(peak[(i >> 1) & 1], s[i]);
+  for (int i = 0; i < Scores; ++i) peak[(i >> 1) & 1] = fmaxf(peak[(i >> 1) & 1], s[i]);
   float shift[2];
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
@@ -123,19 +125,42 @@ __device__ __forceinline__ void softmax_block(float (&s)[64], Rows& rows, float 
     rows.sum[r] *= factor[r];
   }
 #pragma unroll
-  for (int i = 0; i < 64; ++i) {
+  for (int i = 0; i < Scores; ++i) {
     s[i] = exp2_fast(s[i] * scale_log2 - shift[(i >> 1) & 1]);
     rows.sum[(i >> 1) & 1] += s[i];
   }
 }
 
-__device__ __forceinline__ void pack_probabilities(const float (&s)[64], uint32_t (&probability)[8][4]) {
+/// Probabilities of the keys in s; those of later keys of the block are 0.
+template <int Scores>
+__device__ __forceinline__ void pack_probabilities(const float (&s)[Scores], uint32_t (&probability)[8][4]) {
 #pragma unroll
   for (int step = 0; step < 8; ++step) {
 #pragma unroll
-    for (int q = 0; q < 4; ++q)
-      probability[step][q] = pack_bf16(s[8 * step + 2 * q], s[8 * step + 2 * q + 1]);
+    for (int q = 0; q < 4; ++q) {
+      probability[step][q] = 8 * step < Scores ? pack_bf16(s[8 * step + 2 * q], s[8 * step + 2 * q + 1]) : 0;
+    }
   }
+}
+
+/// The first block of a tile, on the diagonal: a consumer's last 64 keys are a triangle, those after them are
+/// not computed.
+template <int Scores>
+__device__ __forceinline__ void diagonal_block(uint32_t q, uint32_t k, uint32_t release, Rows& rows,
+                                               float scale_log2, uint32_t (&probability)[8][4]) {
+  const int thread = threadIdx.x % 128, row = (thread / 32) * 16 + (thread % 32) / 4;
+  float s[Scores], factor[2];
+  issue_scores(s, q, k);
+  wgmma_wait<0>();
+  wgmma_hold(s);
+  if (thread == 0) barrier_arrive(release);
+#pragma unroll
+  for (int i = Scores - 32; i < Scores; ++i) {
+    const int column = 8 * ((i >> 2) % 8) + 2 * (thread % 4) + (i & 1);
+    if (column > row + 8 * ((i >> 1) & 1)) s[i] = -1e30f;
+  }
+  softmax_block(s, rows, factor, scale_log2);
+  pack_probabilities(s, probability);
 }
 
 /// Normalises and stores 64 rows of o through the tile's own rows of the Q buffer, and the rows' log-sum-exp.
@@ -183,8 +208,6 @@ __device__ __forceinline__ void consume(const AttentionForwardSm90Params& p, con
                                         int total, int group) {
   const int thread = threadIdx.x % 128;
   const float scale_log2 = p.scale * log2e;
-  const int row =
-      group * 64 + (thread / 32) * 16 + (thread % 32) / 4;  // of the tile; this thread also has row + 8
   int taken = 0, tiles = 0;
   if (group == 1) named_arrive(1, 256);  // the first turn is consumer 0's
   for (int index = blockIdx.x; index < total; index += gridDim.x, ++tiles) {
@@ -199,17 +222,12 @@ __device__ __forceinline__ void consume(const AttentionForwardSm90Params& p, con
 
     barrier_wait(at.q_full(buffer), (tiles >> 1) & 1);
     barrier_wait(at.k_full(taken % stages), (taken / stages) & 1);
-    issue_scores(s, q, at.k(taken % stages));
-    wgmma_wait<0>();
-    wgmma_hold(s);
-    if (thread == 0) barrier_arrive(at.k_empty(taken % stages));
-#pragma unroll
-    for (int i = 0; i < 64; ++i) {  // the diagonal block, and the only one that needs a mask: M equals N
-      const int column = 8 * (i >> 2) + 2 * (thread % 4) + (i & 1);
-      if (column > row + 8 * ((i >> 1) & 1)) s[i] = -1e30f;
+    const uint32_t first_k = at.k(taken % stages), release = at.k_empty(taken % stages);
+    if (group == 0) {
+      diagonal_block<32>(q, first_k, release, rows, scale_log2, probability);
+    } else {
+      diagonal_block<64>(q, first_k, release, rows, scale_log2, probability);
     }
-    softmax_block(s, rows, factor, scale_log2);
-    pack_probabilities(s, probability);
 
     for (int block = tile.m - 1; block >= 0; --block) {
       const int held = taken % stages, held_parity = (taken / stages) & 1;
