@@ -16,7 +16,6 @@ namespace {
 
 constexpr int D = 64;
 constexpr int block = 128;                        // queries a step, keys an item
-constexpr int section = 32;                       // (batch, KV head) pairs walked together: dQ stays in L2
 constexpr uint32_t tile_bytes = block * D * 2;    // 16 KiB, one swizzled slab
 constexpr uint32_t ds_bytes = block * block * 2;  // 32 KiB: two slabs of 64 queries, rows are keys
 constexpr uint32_t dq_bytes =
@@ -44,14 +43,14 @@ struct Layout {
   __device__ uint32_t do_empty(int s) const { return barrier(10 + s); }
   __device__ uint32_t dq_full() const { return barrier(12); }
   __device__ uint32_t dq_empty() const { return barrier(13); }
-  __device__ uint32_t item(int b) const { return barrier(14 + b); }
+  __device__ uint32_t item(int b) const { return barrier(14 + 2 * b); }
 };
 
 struct Item {
   int n, kv_head, batch;  // key block, …; n < 0: no more work
 };
 
-__device__ __forceinline__ Item item_at(int index, int blocks, int kv_heads, int pairs) {
+__device__ __forceinline__ Item item_at(int index, int blocks, int kv_heads, int pairs, int section) {
   if (index >= blocks * pairs) return {-1, 0, 0};
   const int part = index / (section * blocks);
   const int rest = index - part * section * blocks;
@@ -68,6 +67,9 @@ __device__ __forceinline__ int load_shared(uint32_t address) {
   asm volatile("ld.shared.s32 %0, [%1];" : "=r"(value) : "r"(address) : "memory");
   return value;
 }
+__device__ __forceinline__ Item load_item(uint32_t address) {
+  return {load_shared(address), load_shared(address + 4), load_shared(address + 8)};
+}
 __device__ __forceinline__ float2 load_pair(uint32_t address) {
   float2 value;
   asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(value.x), "=f"(value.y) : "r"(address));
@@ -83,14 +85,15 @@ __device__ __forceinline__ void bulk_load(uint32_t target, const void* source, u
 
 /// One thread claims items and feeds K, V, and each step's Q, dO, log-sum-exp and delta.
 __device__ __forceinline__ void produce(const AttentionBackwardSm90Params& p, const Layout& at, int blocks) {
-  const int group = p.heads / p.kv_heads, rows = blocks * block;
+  const int group = p.heads / p.kv_heads;
   int step = 0;
   for (int items = 0;; ++items) {
     const int b = items & 1;
-    const int index = atomicAdd(p.next, 1u);
-    const Item item = item_at(index, blocks, p.kv_heads, p.batch * p.kv_heads);
+    const Item item = item_at(atomicAdd(p.next, 1u), blocks, p.kv_heads, p.batch * p.kv_heads, p.section);
     barrier_wait(at.kv_empty(b), ((items >> 1) & 1) ^ 1);
-    store_shared(at.item(b), index);
+    store_shared(at.item(b), item.n);
+    store_shared(at.item(b) + 4, item.kv_head);
+    store_shared(at.item(b) + 8, item.batch);
     if (item.n < 0) {
       barrier_arrive(at.kv_full(b));
       return;
@@ -100,18 +103,18 @@ __device__ __forceinline__ void produce(const AttentionBackwardSm90Params& p, co
     tma_load_5d(at.v(b), &p.v, at.kv_full(b), 0, item.n * block, 0, item.kv_head, item.batch);
 #pragma unroll 1
     for (int h = item.kv_head * group; h < (item.kv_head + 1) * group; ++h) {
-      const int64_t row = (static_cast<int64_t>(item.batch) * p.heads + h) * rows;
+      int row = ((item.batch * p.heads + h) * blocks + item.n) * block;
 #pragma unroll 1
-      for (int m = item.n; m < blocks; ++m, ++step) {
-        const int s = step & 1, parity = ((step >> 1) & 1) ^ 1;
-        barrier_wait(at.q_empty(s), parity);
+      for (int m = item.n * block; m < blocks * block; m += block, ++step, row += block) {
+        const int s = step & 1;
+        barrier_wait(at.q_empty(s), ((step >> 1) & 1) ^ 1);
         barrier_expect(at.q_full(s), tile_bytes + row_bytes);
-        tma_load_5d(at.q(s), &p.q, at.q_full(s), 0, m * block, 0, h, item.batch);
-        bulk_load(at.lse(s), p.lse + row + m * block, row_bytes, at.q_full(s));
-        barrier_wait(at.do_empty(s), parity);
+        tma_load_5d(at.q(s), &p.q, at.q_full(s), 0, m, 0, h, item.batch);
+        bulk_load(at.lse(s), p.lse + row, row_bytes, at.q_full(s));
+        barrier_wait(at.do_empty(s), ((step >> 1) & 1) ^ 1);
         barrier_expect(at.do_full(s), tile_bytes + row_bytes);
-        tma_load_5d(at.d_o(s), &p.d_o, at.do_full(s), 0, m * block, 0, h, item.batch);
-        bulk_load(at.delta(s), p.delta + row + m * block, row_bytes, at.do_full(s));
+        tma_load_5d(at.d_o(s), &p.d_o, at.do_full(s), 0, m, 0, h, item.batch);
+        bulk_load(at.delta(s), p.delta + row, row_bytes, at.do_full(s));
       }
     }
   }
@@ -124,7 +127,7 @@ __device__ __forceinline__ void write_dq(const AttentionBackwardSm90Params& p, c
   for (int items = 0;; ++items) {
     const int b = items & 1;
     barrier_wait(at.kv_full(b), (items >> 1) & 1);
-    const Item item = item_at(load_shared(at.item(b)), blocks, p.kv_heads, p.batch * p.kv_heads);
+    const Item item = load_item(at.item(b));
     if (item.n < 0) return;
 #pragma unroll 1
     for (int h = item.kv_head * group; h < (item.kv_head + 1) * group; ++h) {
@@ -260,7 +263,7 @@ __device__ __forceinline__ void consume(const AttentionBackwardSm90Params& p, co
   for (int items = 0;; ++items) {
     const int b = items & 1;
     barrier_wait(at.kv_full(b), (items >> 1) & 1);
-    const Item item = item_at(load_shared(at.item(b)), blocks, p.kv_heads, p.batch * p.kv_heads);
+    const Item item = load_item(at.item(b));
     if (item.n < 0) return;
     const uint32_t k_rows = at.k(b) + consumer * 8192, v_rows = at.v(b) + consumer * 8192;
     const int count = group * (blocks - item.n);

@@ -146,11 +146,15 @@ __device__ __forceinline__ void pack_probabilities(const float (&s)[Scores], uin
 /// The first block of a tile, on the diagonal: a consumer's last 64 keys are a triangle, those after them are
 /// not computed.
 template <int Scores>
-__device__ __forceinline__ void diagonal_block(uint32_t q, uint32_t k, uint32_t release, Rows& rows,
-                                               float scale_log2, uint32_t (&probability)[8][4]) {
+__device__ __forceinline__ void diagonal_block(uint32_t q, uint32_t k, uint32_t release, uint32_t last_q,
+                                               Rows& rows, float scale_log2, uint32_t (&probability)[8][4]) {
   const int thread = threadIdx.x % 128, row = (thread / 32) * 16 + (thread % 32) / 4;
   float s[Scores], factor[2];
   issue_scores(s, q, k);
+  if (thread == 0 && last_q != 0) {  // the last tile's output has left its Q buffer by now
+    tma_wait_read();
+    barrier_arrive(last_q);
+  }
   wgmma_wait<0>();
   wgmma_hold(s);
   if (thread == 0) barrier_arrive(release);
@@ -199,7 +203,6 @@ __device__ __forceinline__ void finish_tile(const AttentionForwardSm90Params& p,
       tma_store_5d(&p.o, home + slab * slab_bytes, 0, tile.m * M + group * 64, slab, tile.head, tile.batch);
     }
     tma_commit();
-    tma_wait_read();
   }
 }
 
@@ -223,10 +226,11 @@ __device__ __forceinline__ void consume(const AttentionForwardSm90Params& p, con
     barrier_wait(at.q_full(buffer), (tiles >> 1) & 1);
     barrier_wait(at.k_full(taken % stages), (taken / stages) & 1);
     const uint32_t first_k = at.k(taken % stages), release = at.k_empty(taken % stages);
+    const uint32_t last_q = tiles > 0 ? at.q_empty(buffer ^ 1) : 0;
     if (group == 0) {
-      diagonal_block<32>(q, first_k, release, rows, scale_log2, probability);
+      diagonal_block<32>(q, first_k, release, last_q, rows, scale_log2, probability);
     } else {
-      diagonal_block<64>(q, first_k, release, rows, scale_log2, probability);
+      diagonal_block<64>(q, first_k, release, last_q, rows, scale_log2, probability);
     }
 
     for (int block = tile.m - 1; block >= 0; --block) {
@@ -258,7 +262,6 @@ __device__ __forceinline__ void consume(const AttentionForwardSm90Params& p, con
     if (thread == 0) barrier_arrive(at.v_empty(held));
     ++taken;
     finish_tile(p, tile, o, rows, at.q(buffer), group);
-    if (thread == 0) barrier_arrive(at.q_empty(buffer));
   }
   if (thread == 0) tma_wait_all();
 }

@@ -33,6 +33,7 @@ struct AttentionBackwardSm90Params {
   uint32_t* turns;         // [B, H, R / 128]: how many key blocks have been added; zero before
   uint32_t* next;          // [1]: the next work item; zero before
   int32_t batch, length, heads, kv_heads;
+  int32_t section;  // (batch, KV head) pairs walked together, so that their dQ sums stay in L2
   float scale;
 };
 

@@ -131,6 +131,10 @@ std::function<void()> attention_backward_sm90(CudaDevice& device, const Attentio
   main.lse = padded_lse, main.delta = delta, main.dq = sums, main.turns = turns,
   main.next = turns + pairs * blocks;
   main.batch = before.batch, main.length = before.length, main.heads = before.heads;
+  constexpr int64_t resident_bytes =
+      int64_t{16} << 20;  // of f32 sums: beyond the L2's half their adds run at memory speed
+  main.section =
+      static_cast<int32_t>(std::max<int64_t>(1, resident_bytes / (heads / kv_heads * rows * 64 * 4)));
   main.kv_heads = static_cast<int32_t>(kv_heads), main.scale = scale_of(a.scale, 64);
 
   AttentionBackwardFinishParams after{};
@@ -146,7 +150,7 @@ std::function<void()> attention_backward_sm90(CudaDevice& device, const Attentio
                           .param_bytes = param_bytes,
                           .shared_bytes = shared});
   };
-  constexpr int64_t shared = 8 * 16384 + 2 * 32768 + 32768 + 4 * 512 + 128;  // tiles, dS, dQ, rows, barriers
+  constexpr int64_t shared = 8 * 16384 + 2 * 32768 + 32768 + 4 * 512 + 256;  // tiles, dS, dQ, rows, barriers
   const int64_t work = batch * kv_heads * blocks;
   auto prepare = device.bind(
       kernel("attention_backward_rows_sm90.cu", "attention_backward_prepare_sm90", sizeof before, 0),
