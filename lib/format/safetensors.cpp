@@ -6,6 +6,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "lib/base/dtype.h"
 #include "lib/base/error.h"
 #include "lib/base/json.h"
 
@@ -158,6 +159,24 @@ const TensorInfo& SafetensorsFile::expect(std::string_view name, std::string_vie
 
 std::span<const std::byte> SafetensorsFile::bytes(const TensorInfo& tensor) const {
   return file_.bytes().subspan(buffer_start_ + tensor.begin, tensor.end - tensor.begin);
+}
+
+std::vector<float> read_f32(const SafetensorsFile& file, const std::string& name,
+                            std::span<const int64_t> shape) {
+  const TensorInfo* found = file.find(name);
+  const bool narrow = found != nullptr && found->dtype == "BF16";
+  const auto bytes = file.bytes(file.expect(name, narrow ? "BF16" : "F32", shape));
+  std::vector<float> values(bytes.size() / (narrow ? sizeof(bf16) : sizeof(float)));
+  if (!narrow) {
+    std::memcpy(values.data(), bytes.data(), bytes.size());
+    return values;
+  }
+  for (size_t i = 0; i < values.size(); ++i) {
+    bf16 value;
+    std::memcpy(&value, bytes.data() + sizeof value * i, sizeof value);
+    values[i] = static_cast<float>(value);
+  }
+  return values;
 }
 
 namespace {

@@ -55,6 +55,10 @@ class SafetensorsFile {
   uint64_t buffer_start_ = 0;
 };
 
+/// A tensor's values as f32, from F32 or BF16; another dtype or shape is an input error.
+std::vector<float> read_f32(const SafetensorsFile& file, const std::string& name,
+                            std::span<const int64_t> shape);
+
 /// A tensor to write. `fetch`, when set, is called once when its turn comes and returns the bytes, valid
 /// until the next call: a model on a GPU need not be on the host whole. Otherwise `data` points at them.
 struct TensorSource {

@@ -8,6 +8,8 @@
 #include "lib/ops/elementwise.h"
 #include "lib/ops/embedding.h"
 #include "lib/ops/matmul.h"
+#include "lib/ops/matvec.h"
+#include "lib/ops/next_token.h"
 #include "lib/ops/reduce.h"
 #include "lib/ops/rmsnorm.h"
 #include "lib/ops/rope.h"
@@ -21,6 +23,8 @@ std::span<const OpBase* const> catalog() {
       &embedding_forward,
       &embedding_backward,
       &matmul,
+      &matvec,
+      &next_token,
       &rmsnorm_forward,
       &rmsnorm_backward,
       &rope_forward,

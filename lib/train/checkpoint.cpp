@@ -3,10 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "lib/base/error.h"
 #include "lib/format/safetensors.h"
+#include "lib/model/hf_config.h"
 #include "lib/train/checksum.h"
 
 namespace tang {
@@ -116,30 +116,10 @@ fs::path save_checkpoint(const fs::path& run, Llama& model, const TrainState& st
 
 namespace {
 
-/// A tensor as f32, from F32 or BF16.
-std::vector<float> values_of(const SafetensorsFile& file, const std::string& name,
-                             const ParamTensor& tensor) {
-  const std::vector<int64_t> shape = tensor.shape();
-  std::vector<float> values(static_cast<size_t>(tensor.size()));
-  const TensorInfo* found = file.find(name);
-  if (found != nullptr && found->dtype == "BF16") {
-    const auto bytes = file.bytes(file.expect(name, "BF16", shape));
-    for (size_t i = 0; i < values.size(); ++i) {
-      bf16 value;
-      std::memcpy(&value, bytes.data() + 2 * i, sizeof value);
-      values[i] = static_cast<float>(value);
-    }
-    return values;
-  }
-  const auto bytes = file.bytes(file.expect(name, "F32", shape));
-  std::memcpy(values.data(), bytes.data(), bytes.size());
-  return values;
-}
-
 void load_arena(const SafetensorsFile& file, const std::string& prefix, Arena arena, Llama& model) {
   model.clear(arena);
   for (const ParamTensor& tensor : model.layout().tensors) {
-    model.upload(arena, tensor, values_of(file, prefix + tensor.name, tensor));
+    model.upload(arena, tensor, read_f32(file, prefix + tensor.name, tensor.shape()));
   }
 }
 
@@ -192,21 +172,6 @@ TrainState read_state(const fs::path& folder) {
   return state;
 }
 
-std::vector<CheckpointFolder> list_checkpoints(const fs::path& run) {
-  std::vector<CheckpointFolder> found;
-  const fs::path folder = run / "checkpoints";
-  if (!fs::is_directory(folder)) return found;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    const std::string name = entry.path().filename().string();
-    const std::string digits = name.starts_with("step-") ? name.substr(5) : "";
-    const bool is_number =
-        !digits.empty() && digits.size() <= 18 && digits.find_first_not_of("0123456789") == std::string::npos;
-    if (is_number && entry.is_directory()) found.push_back({std::stoll(digits), entry.path()});
-  }
-  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.step > b.step; });
-  return found;
-}
-
 void remove_leftovers(const fs::path& run) {
   const fs::path folder = run / "checkpoints";
   if (!fs::is_directory(folder)) return;
@@ -216,49 +181,6 @@ void remove_leftovers(const fs::path& run) {
     if (name.starts_with(".step-") && name.ends_with(".tmp")) leftovers.push_back(entry.path());
   }
   for (const fs::path& path : leftovers) fs::remove_all(path);
-}
-
-Json hf_config(const ModelConfig& c, int64_t context) {
-  return Json::object(
-      {{"architectures", Json::array({"LlamaForCausalLM"})},
-       {"model_type", "llama"},
-       {"hidden_act", "silu"},
-       {"hidden_size", c.dim},
-       {"intermediate_size", c.ffn_dim},
-       {"num_hidden_layers", c.n_layers},
-       {"num_attention_heads", c.n_heads},
-       {"num_key_value_heads", c.n_kv_heads},
-       {"head_dim", c.head_dim},
-       {"vocab_size", c.vocab_size},
-       {"max_position_embeddings", context},
-       {"rms_norm_eps", c.norm_eps},
-       {"rope_theta", c.rope_theta},
-       {"rope_scaling", nullptr},
-       {"rope_parameters", Json::object({{"rope_type", "default"}, {"rope_theta", c.rope_theta}})},
-       {"attention_bias", false},
-       {"mlp_bias", false},
-       {"tie_word_embeddings", c.tie_embeddings},
-       {"initializer_range", c.init_std},
-       {"torch_dtype", "float32"},
-       {"dtype", "float32"}});
-}
-
-std::optional<std::string> difference_to_hf_config(const Json& json, const ModelConfig& config) {
-  // initializer_range and the context length do not change what the weights mean.
-  static const char* const keys[] = {
-      "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads",
-      "head_dim",    "vocab_size",        "rms_norm_eps",      "rope_theta",          "tie_word_embeddings"};
-  const Json here = hf_config(config, 0);
-  for (const char* key : keys) {
-    const Json* found = json.find(key);
-    if (found == nullptr || found->is_null()) continue;
-    const bool equal = found->is_number() ? found->as_double() == here.at(key).as_double()
-                                          : found->dump() == here.at(key).dump();
-    if (!equal) {
-      return fmt::format("{} is {} there, {} in this configuration", key, found->dump(), here.at(key).dump());
-    }
-  }
-  return std::nullopt;
 }
 
 }  // namespace tang

@@ -4,12 +4,12 @@
 #pragma once
 
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "lib/base/file.h"
 #include "lib/base/json.h"
+#include "lib/format/run_folder.h"
 #include "lib/model/llama.h"
 #include "lib/train/run_config.h"
 
@@ -39,19 +39,7 @@ void load_weights(const fs::path& folder, Llama& model);
 /// damaged.
 TrainState read_state(const fs::path& folder);
 
-/// The checkpoints of a run, complete or not, by number of steps, newest first. Other names are ignored.
-struct CheckpointFolder {
-  int64_t step = 0;
-  fs::path path;
-};
-std::vector<CheckpointFolder> list_checkpoints(const fs::path& run);
-
 /// Removes what an interrupted save left behind.
 void remove_leftovers(const fs::path& run);
-
-/// Hugging Face's config.json for this shape. `context`: the longest sequence trained on.
-Json hf_config(const ModelConfig& config, int64_t context);
-/// The first value of config.json that differs from the model's, as "rope_theta is 10000 there, 500000 here".
-std::optional<std::string> difference_to_hf_config(const Json& json, const ModelConfig& config);
 
 }  // namespace tang

@@ -1,0 +1,20 @@
+#include <cmath>
+
+#include "lib/ops/next_token.h"
+
+namespace tang {
+
+void next_token_reference(Ref& r) {
+  const int64_t width = r["W"], vocab = r["vocab"] > 0 ? r["vocab"] : width;
+  const auto& logits = r.in("logits");
+  for (int64_t b = 0; b < r["B"]; ++b) {
+    int64_t best = 0;
+    for (int64_t i = 1; i < vocab; ++i) {
+      if (logits[b * width + i] > logits[b * width + best]) best = i;
+    }
+    r.out("ids").value[b] = static_cast<double>(best);
+    r.out("start").value[b] = std::min(r.in("start")[b] + 1, r.scalar("last"));
+  }
+}
+
+}  // namespace tang

@@ -1,0 +1,73 @@
+#include "lib/ops/matvec.h"
+
+#include <doctest/doctest.h>
+
+#include <limits>
+#include <vector>
+
+#include "lib/base/rng.h"
+#include "lib/ops/elementwise.h"
+#include "lib/ops/next_token.h"
+#include "lib/ops/rmsnorm.h"
+#include "lib/ops/swiglu.h"
+
+namespace tang {
+namespace {
+
+std::vector<bf16> random_bf16(int64_t count, uint64_t stream) {
+  std::vector<bf16> values;
+  for (int64_t i = 0; i < count; ++i)
+    values.push_back(bf16(static_cast<float>(Rng(5, stream).normal(static_cast<uint64_t>(i)))));
+  return values;
+}
+
+}  // namespace
+
+TEST_CASE("matvec: what joins in gives the bits of ops of their own") {
+  const int64_t batch = 3, rows = 37, depth = 96;
+  CpuDevice device(2);
+  auto x = random_bf16(batch * depth, 1), norm = random_bf16(depth, 2), gate = random_bf16(batch * depth, 3),
+       w = random_bf16(rows * depth, 4), residual = random_bf16(batch * rows, 5);
+  const auto view = [](std::vector<bf16>& values, int64_t n, int64_t k) {
+    return View(values.data(), Dtype::bf16, {n, k});
+  };
+  const View weight(norm.data(), Dtype::bf16, {depth});
+  std::vector<bf16> together = residual, normed = x, gated = x, product = residual, apart = residual;
+  matvec(device, {.x = view(x, batch, depth),
+                  .w = view(w, rows, depth),
+                  .norm = weight,
+                  .gate = view(gate, batch, depth),
+                  .residual = view(together, batch, rows),
+                  .y = view(together, batch, rows)});
+  std::vector<float> rstd(batch);
+  rmsnorm_forward(device, {.x = view(x, batch, depth),
+                           .w = weight,
+                           .y = view(normed, batch, depth),
+                           .rstd = View(rstd.data(), Dtype::f32, {batch})});
+  swiglu_forward(
+      device,
+      {.gate = view(gate, batch, depth), .up = view(normed, batch, depth), .y = view(gated, batch, depth)});
+  matvec(device,
+         {.x = view(gated, batch, depth), .w = view(w, rows, depth), .y = view(product, batch, rows)});
+  add(device,
+      {.a = view(product, batch, rows), .b = view(residual, batch, rows), .y = view(apart, batch, rows)});
+  for (size_t i = 0; i < apart.size(); ++i) CHECK(together[i].bits == apart[i].bits);
+}
+
+TEST_CASE("next_token: the first of equals, never NaN, never padding, never past the last position") {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  std::vector<float> logits = {1,   4,   4,   9,  //
+                               nan, -2,  -1,  9,  //
+                               nan, nan, nan, 9};
+  std::vector<uint32_t> ids = {7, 7, 7}, start = {0, 4, 5};
+  CpuDevice device(1);
+  next_token(device, {.logits = View(logits.data(), Dtype::f32, {3, 4}),
+                      .ids = View(ids.data(), Dtype::u32, {3}),
+                      .start = View(start.data(), Dtype::u32, {3}),
+                      .vocab = 3,
+                      .last = 5});
+  CHECK(ids == std::vector<uint32_t>{1, 2, 0});
+  CHECK(start == std::vector<uint32_t>{1, 5, 5});
+}
+
+}  // namespace tang
