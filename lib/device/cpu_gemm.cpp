@@ -28,7 +28,7 @@ void scale_rows(const CpuDevice& device, const CpuGemm& p) {
   });
 }
 
-bool portable_wanted() {
+[[maybe_unused]] bool portable_wanted() {
 #ifdef TANG_HAVE_ONEDNN
   const char* wanted = std::getenv("TANG_GEMM");
   if (wanted == nullptr || *wanted == '\0' || wanted == std::string_view("onednn")) return false;
@@ -54,11 +54,11 @@ void gemm_onednn(const CpuDevice& device, const CpuGemm& p) {
 }  // namespace
 
 void CpuDevice::gemm(const CpuGemm& problem) const {
-  static const bool portable = portable_wanted();
   check_gemm_sizes(problem);
   if (problem.m == 0 || problem.n == 0) return;
   if (problem.k == 0 || problem.alpha == 0) return scale_rows(*this, problem);
 #ifdef TANG_HAVE_ONEDNN
+  static const bool portable = portable_wanted();
   if (!portable) return gemm_onednn(*this, problem);
 #endif
   gemm_portable(*this, problem);
