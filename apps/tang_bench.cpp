@@ -1,12 +1,14 @@
-// tang-bench: times the ops. One command per family and per op, one flag per dimension, all from the
-// registry.
+// tang-bench: times the ops and the training step. One command per family and per op, one flag per dimension,
+// all from the registry.
 #include <algorithm>
 #include <cstdio>
 #include <map>
 
 #include "lib/base/cli.h"
+#include "lib/base/error.h"
 #include "lib/base/run_main.h"
 #include "lib/bench/bench.h"
+#include "lib/bench/step.h"
 #include "lib/check/list.h"
 #include "lib/ops/catalog.h"
 
@@ -18,6 +20,7 @@ constexpr const char* examples =
     "tang-bench rmsnorm --rows 32768 --dim 1024\n"
     "tang-bench attention --seq 512:8192:*2 --dtype bf16 --impl all\n"
     "tang-bench matmul --m 4096 --n 1024,4096 --k 1024 --case \"tf32=1\"\n"
+    "tang-bench step --config configs/tiny.yaml\n"
     "tang-bench all --json";
 
 /// The name that a forward and its backward share, or the op's own.
@@ -47,8 +50,39 @@ void declare(Cli& cli, const std::string& name, const std::string& about,
       .flag("--json", options.json, "print JSON lines");
 }
 
+struct StepWords {
+  StepBenchOptions options;
+  std::string from;
+};
+
+void declare_step(Cli& cli, StepWords& words) {
+  StepBenchOptions& options = words.options;
+  cli.subcommand("step", "a whole training step: tokens/s, MFU, memory, time by phase, op and shape",
+                 "tang-bench step --config configs/tiny.yaml\n"
+                 "tang-bench step --config configs/350m-gqa.yaml data.seq_len=512 --json\n"
+                 "tang-bench step --from configs/350m-gqa.yaml train.precision=f32")
+      .option("--config", options.config, "a configuration as tang-train takes it; its data is not read")
+      .option("--from", words.from, "bench each op and shape that a step of this configuration uses instead")
+      .positional("override", options.overrides, "key=value: sets a key by its dotted name")
+      .option("--steps", options.steps, "steps to time")
+      .option("--impl", options.impls, "with --config: run this implementation, as in adamw=cuda")
+      .flag("--json", options.json, "print JSON");
+}
+
+int bench_step(StepWords& words) {
+  StepBenchOptions& options = words.options;
+  if (options.config.empty() == words.from.empty())
+    fail_input("give --config FILE (the step) or --from FILE (its shapes): try --config configs/tiny.yaml");
+  if (words.from.empty()) return run_bench_step(options);
+  if (!options.impls.empty()) fail_input("--impl goes with --config: shapes run what training would");
+  options.config = words.from;
+  return run_bench_step_shapes(options);
+}
+
 int bench(int argc, char** argv) {
-  Cli cli("tang-bench", "Times the ops against the roofs that this machine really reaches.", examples);
+  Cli cli("tang-bench",
+          "Times the ops and the training step against the roofs that this machine really reaches.",
+          examples);
   std::map<std::string, BenchOptions> commands;  // the flags' targets stay where they are
   std::vector<const OpBase*> all(catalog().begin(), catalog().end());
   declare(cli, "all", "every op", all, commands["all"]);
@@ -58,11 +92,14 @@ int bench(int argc, char** argv) {
       declare(cli, family, family + ", forward and backward", find_family(family), commands[family]);
     declare(cli, op->name(), op->spec().about, {op}, commands[op->name()]);
   }
+  StepWords step;
+  declare_step(cli, step);
   std::string device = "auto";
   cli.subcommand("peaks", "the measured roofs: memory and matmul")
       .option("--device", device, "cpu, cuda, cuda:N, all or auto");
   cli.subcommand("list", "what is registered");
   if (!cli.parse(argc, argv)) return 0;
+  if (cli.chosen() == "step") return bench_step(step);
   if (cli.chosen() == "peaks") return print_peaks(device);
   if (cli.chosen() != "list") return run_bench(commands.at(cli.chosen()));
   std::fputs(list_ops({}).c_str(), stdout);

@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "lib/base/error.h"
+#include "lib/base/text.h"
 #include "lib/bench/peaks.h"
 #include "lib/bench/report.h"
 #include "lib/bench/sweep.h"
@@ -32,6 +33,14 @@ class Bench {
     for (const SweepPoint& point : sweep.points) {
       for (const Dtype mode : modes_of(op, parse_modes(options_.dtype))) run_point(op, point, mode);
     }
+  }
+
+  void run(const BenchShape& shape) {
+    if (!options_.json) {
+      print(fmt::format("\n{}   # {} a step", bench_command(shape), shape.calls));
+      print(table_header(shape.op->name(), shape.text, device_.caps().name));
+    }
+    run_point(*shape.op, {.text = shape.text, .varying = {}}, shape.mode);
   }
 
   int timed = 0, failed = 0, refused = 0;
@@ -117,11 +126,10 @@ class Bench {
         row.failure = "an output is not finite at this size";
         return;
       }
-      row.flops = plan.flops();
-      row.bytes = plan.bytes();
-      const double* tf32 = plan.values().find("tf32");
-      row.roof_ms = peaks_.roof_ms(row.flops, row.bytes, plan.mode(),
-                                   tf32 != nullptr && *tf32 != 0 ? MathMode::tf32 : MathMode::strict);
+      const OpCall call = plan.op().describe(instance.args());
+      row.flops = call.flops;
+      row.bytes = call.bytes;
+      row.roof_ms = peaks_.roof_ms(call);
       row.timing = timer_.measure([&] { run(); });
     } catch (const std::exception& error) {
       row.failure = error.what();
@@ -157,6 +165,33 @@ int run_bench(const BenchOptions& options) {
   if (failed > 0) fmt::print(stderr, "{} of {} rows failed\n", failed, timed + failed);
   if (timed + failed == 0) fail_input("nothing to time: no implementation matches --device and --impl");
   return failed > 0 ? 1 : 0;
+}
+
+int bench_shapes(Device& device, const std::vector<BenchShape>& shapes, bool json) {
+  BenchOptions options;
+  options.json = json;
+  Bench bench(options, device);
+  for (const BenchShape& shape : shapes) bench.run(shape);
+  if (bench.failed > 0)
+    fmt::print(stderr, "{} of {} rows failed\n", bench.failed, bench.timed + bench.failed);
+  return bench.failed > 0 ? 1 : 0;
+}
+
+std::string bench_command(const BenchShape& shape) {
+  std::string flags, rest;
+  for (const std::string& word : words(shape.text)) {
+    const std::string name = word.substr(0, word.find('='));
+    const auto& dims = shape.op->spec().dims;
+    const auto dim =
+        std::find_if(dims.begin(), dims.end(), [&](const Dim& known) { return known.letter == name; });
+    if (dim == dims.end()) {
+      rest += (rest.empty() ? "" : " ") + word;
+    } else {
+      flags += fmt::format(" --{} {}", dim->flag, word.substr(name.size() + 1));
+    }
+  }
+  if (!rest.empty()) rest = fmt::format(" --case=\"{}\"", rest);
+  return fmt::format("tang-bench {}{} --dtype {}{}", shape.op->name(), flags, name_of(shape.mode), rest);
 }
 
 int print_peaks(const std::string& device) {

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "lib/ops/op.h"
+
 namespace tang {
 
 struct BenchOptions {
@@ -23,6 +25,20 @@ struct BenchOptions {
 /// memory) gives its reason instead of a time, and the sweep goes on. Returns the exit code: 1 when a row
 /// failed. Shapes that the op refuses altogether are an input error.
 int run_bench(const BenchOptions& options);
+
+/// One op at one shape, as something uses it.
+struct BenchShape {
+  const OpBase* op = nullptr;
+  CaseText text;
+  Dtype mode = Dtype::f32;
+  int64_t calls = 0;  // a step
+};
+
+/// The same rows for these shapes, each below the command that times it alone.
+int bench_shapes(Device& device, const std::vector<BenchShape>& shapes, bool json);
+
+/// "tang-bench matmul --m 64 --n 32 --k 16 --dtype f32 --case=\"transpose_b=1\"".
+std::string bench_command(const BenchShape& shape);
 
 /// The measured roofs of the devices.
 int print_peaks(const std::string& device);

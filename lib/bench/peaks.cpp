@@ -105,8 +105,8 @@ double Peaks::matmul(Dtype dtype, MathMode math) {
   return *known;
 }
 
-double Peaks::roof_ms(double flops, double bytes, Dtype dtype, MathMode math) {
-  return std::max(flops / matmul(dtype, math) / 1e9, bytes / bandwidth() / 1e6);
+double Peaks::roof_ms(const OpCall& call) {
+  return std::max(call.flops / matmul(call.mode, call.math) / 1e9, call.bytes / bandwidth() / 1e6);
 }
 
 std::string Peaks::describe() {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "lib/bench/timer.h"
-#include "lib/device/cuda_device.h"
+#include "lib/ops/op.h"
 
 namespace tang {
 
@@ -18,8 +18,8 @@ class Peaks {
   /// TFLOP/s of a large square GEMM in that dtype. The CPU computes bf16 in f32: one roof.
   double matmul(Dtype dtype, MathMode math = MathMode::strict);
 
-  /// The least time that `flops` and `bytes` could take, in ms: the slower of the two roofs.
-  double roof_ms(double flops, double bytes, Dtype dtype, MathMode math);
+  /// The least time that the call's FLOPs and bytes could take, in ms: the slower of the two roofs.
+  double roof_ms(const OpCall& call);
 
   /// What tang-bench peaks prints, with the datasheet's figures where the GPU is known.
   std::string describe();

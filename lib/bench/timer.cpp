@@ -26,6 +26,12 @@ double quantile(const std::vector<double>& sorted, double q) {
 
 }  // namespace
 
+Timing summarise(std::vector<double> times) {
+  std::sort(times.begin(), times.end());
+  return {quantile(times, 0.5), quantile(times, 0.1), quantile(times, 0.9), times.front(),
+          static_cast<int>(times.size())};
+}
+
 Timer::Timer(Device& device) : device_(device) {
   if (device.kind() == DeviceKind::cuda) flush_ = device.allocate(flush_bytes);
 }
@@ -65,10 +71,7 @@ std::vector<double> Timer::sample_cuda(const std::function<void()>& run) {
 }
 
 Timing Timer::measure(const std::function<void()>& run) {
-  std::vector<double> times = device_.kind() == DeviceKind::cuda ? sample_cuda(run) : sample_cpu(run);
-  std::sort(times.begin(), times.end());
-  return {quantile(times, 0.5), quantile(times, 0.1), quantile(times, 0.9), times.front(),
-          static_cast<int>(times.size())};
+  return summarise(device_.kind() == DeviceKind::cuda ? sample_cuda(run) : sample_cpu(run));
 }
 
 }  // namespace tang

@@ -15,6 +15,9 @@ struct Timing {
   double spread() const { return median_ms > 0 ? (p90_ms - p10_ms) / 2 / median_ms : 0; }
 };
 
+/// Times of single runs in ms, at least one.
+Timing summarise(std::vector<double> times);
+
 class Timer {
  public:
   explicit Timer(Device& device);

@@ -66,11 +66,7 @@ Trace run_steps(Device& device, Precision precision, int64_t steps) {
   Trace trace;
   for (int64_t step = 0; step < steps; ++step) {
     const Batch batch = draw_batch(options, model.config().vocab_size, step);
-    const auto t = static_cast<double>(step + 1);
-    model.set_scalars({.loss_scale = 1.0f / static_cast<float>(options.rows()),
-                       .lr = static_cast<float>(options.optimizer.lr),
-                       .bias1 = static_cast<float>(1 - std::pow(options.optimizer.beta1, t)),
-                       .bias2 = static_cast<float>(1 - std::pow(options.optimizer.beta2, t))});
+    model.set_scalars(step_scalars(options.optimizer, options.optimizer.lr, options.rows(), step + 1));
     model.load_batch(batch.ids.data(), batch.targets.data());
     model.accumulate(true);
     if (step == 0) {

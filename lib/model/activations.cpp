@@ -1,8 +1,17 @@
 #include "lib/model/activations.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace tang {
+
+StepScalars step_scalars(const OptimizerSettings& settings, double rate, int64_t valid, int64_t update) {
+  const auto t = static_cast<double>(update);
+  return {.loss_scale = valid > 0 ? 1.0f / static_cast<float>(valid) : 0.0f,
+          .lr = static_cast<float>(rate),
+          .bias1 = static_cast<float>(1.0 - std::pow(settings.beta1, t)),
+          .bias2 = static_cast<float>(1.0 - std::pow(settings.beta2, t))};
+}
 
 View StepBuffers::as_columns(const View& flat, int64_t columns) const {
   return View(flat.data, flat.dtype, {ids.dim(0), columns});

@@ -31,6 +31,9 @@ struct StepScalars {
   float unused_too = 0;
 };
 
+/// Those of one step: `rate` and the number of updates with it, counted from 1; `valid` targets in the batch.
+StepScalars step_scalars(const OptimizerSettings& settings, double rate, int64_t valid, int64_t update);
+
 /// Results that come back from the device, in one download.
 struct StepResults {
   float loss_sum = 0;   // Σ losses over the valid targets of the step

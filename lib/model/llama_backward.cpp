@@ -28,6 +28,7 @@ void StepBuilder::weight_gradient(OpList& list, const View& dy, const View& x, c
 }
 
 void StepBuilder::backward(OpList& list, bool first) {
+  phase_ = "backward";
   add(list, rmsnorm_backward,
       {.dy = s_.as_columns(s_.narrow, c_.dim),
        .x = s_.last_x,
@@ -116,6 +117,7 @@ void StepBuilder::attention_backward_part(OpList& list, size_t layer, bool first
 }
 
 void StepBuilder::optimizer(OpList& list) {
+  phase_ = "optimizer";
   const OptimizerSettings& settings = o_.optimizer;
   add(list, global_norm, {.x = s_.gradients, .norm = s_.grad_norm()});
   add(list, finite_guard, {.values = s_.results.slice(0, 0, 2), .halted = s_.halted()});

@@ -22,6 +22,7 @@ void StepBuilder::normalise(OpList& list, const View& x, int64_t weight, const V
 }
 
 void StepBuilder::forward(OpList& list) {
+  phase_ = "forward";
   const View table = weight(layout_.embedding, c_.padded_vocab(), c_.dim);
   add(list, embedding_forward, {.ids = s_.ids, .table = table, .y = s_.blocks.front().x});
   for (size_t layer = 0; layer < s_.blocks.size(); ++layer) block_forward(list, layer);
@@ -86,6 +87,7 @@ void StepBuilder::block_inside(OpList& list, size_t layer) {
 }
 
 void StepBuilder::head(OpList& list, bool first, bool with_gradients) {
+  phase_ = "head + loss";
   const int64_t rows = o_.rows(), chunk = s_.logits.dim(0), vocab = c_.padded_vocab();
   const View w = weight(layout_.head, vocab, c_.dim);
   const View d_input = s_.as_columns(s_.narrow, c_.dim);

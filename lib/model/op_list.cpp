@@ -19,7 +19,7 @@ bool graphs_wanted() {
 
 void OpList::run(Device& device) {
   const auto launch_each = [this] {
-    for (const Prepared& op : ops_) op();
+    for (const ListedOp& op : ops_) op.run();
   };
   if (device.kind() != DeviceKind::cuda || !ran_ || !graphs_wanted()) {
     launch_each();

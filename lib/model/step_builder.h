@@ -35,7 +35,7 @@ class StepBuilder {
     scratch_bytes_ = std::max(scratch_bytes_, op.scratch_bytes(&args));
     if (device_ == nullptr) return;
     op.lend_scratch(&args, scratch_);
-    list.add(op.prepare(*device_, args));
+    list.add({op.prepare(*device_, args), phase_, [&op, args] { return op.describe(&args); }});
   }
 
   /// y[N, out] = x[N, in] · w[out, in]ᵀ.
@@ -76,6 +76,7 @@ class StepBuilder {
   const StepOptions& o_;
   const StepBuffers& s_;
   void* scratch_;
+  std::string_view phase_;
   int64_t scratch_bytes_ = 0;
 };
 

@@ -163,19 +163,7 @@ const OperandPlan* Case::find(std::string_view name) const {
   return nullptr;
 }
 
-double Case::bytes() const {
-  if (!op_->spec().bytes.empty()) {
-    Bindings values = values_;
-    values.set("element", static_cast<double>(size_of(mode_)));
-    return evaluate(op_->spec().bytes, values);
-  }
-  double total = 0;
-  for (const OperandPlan& plan : operands_) {
-    if (plan.present)
-      total += static_cast<double>(plan.size() * size_of(plan.dtype)) * (plan.reads + plan.writes);
-  }
-  return total;
-}
+double Case::bytes() const { return op_->describe(make_args(reinterpret_cast<void*>(256)).get()).bytes; }
 
 std::shared_ptr<void> Case::make_args(void* memory) const {
   auto args = op_->make_args();

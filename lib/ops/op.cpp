@@ -217,6 +217,56 @@ void OpBase::lend_scratch(void* args, void* memory) const {
   for (const auto& [operand, lent] : scratch_views(args, memory, &bytes)) view(args, *operand) = lent;
 }
 
+CaseText OpBase::words_for(const void* args, const Bindings& values) const {
+  CaseText text;
+  const auto say = [&text](const std::string& word) { text += (text.empty() ? "" : " ") + word; };
+  for (const Dim& dim : spec_.dims) {
+    if (values.find(dim.letter) != nullptr) say(fmt::format("{}={}", dim.letter, values[dim.letter]));
+  }
+  for (const Operand& operand : spec_.operands) {
+    const View& given = view(args, operand);
+    if (!given.present() && operand.role != Role::scratch) say("-" + operand.name);
+    if (given.present() && operand.rule == Rule::data_or_f32 && given.dtype != mode(args)) {
+      say(operand.name + ":f32");
+    }
+  }
+  const auto defaults = make_args();
+  for (const Scalar& item : spec_.scalars) {
+    if (!item.values.empty()) set_scalar(defaults.get(), item, item.values.front());
+    const double value = scalar(args, item);
+    if (value == scalar(defaults.get(), item)) continue;
+    say(item.type == Scalar::Type::f32 ? fmt::format("{}={}", item.name, static_cast<float>(value))
+                                       : fmt::format("{}={}", item.name, static_cast<int64_t>(value)));
+  }
+  return text;
+}
+
+double OpBase::bytes_moved(const void* args, Bindings values) const {
+  if (!spec_.bytes.empty()) {
+    values.set("element", static_cast<double>(size_of(mode(args))));
+    return evaluate(spec_.bytes, values);
+  }
+  const double* adds = values.find("accumulate");
+  double total = 0;
+  for (const Operand& operand : spec_.operands) {
+    if (!view(args, operand).present() || operand.role == Role::scratch) continue;
+    const bool adds_to = operand.role == Role::accumulate && adds != nullptr && *adds != 0;
+    const int directions = operand.role == Role::inout || adds_to ? 2 : 1;
+    total += static_cast<double>(view(args, operand).bytes()) * directions;
+  }
+  return total;
+}
+
+OpCall OpBase::describe(const void* args) const {
+  const Bindings values = bind(args);
+  const double* tf32 = values.find("tf32");
+  return {.text = words_for(args, values),
+          .mode = mode(args),
+          .math = tf32 != nullptr && *tf32 != 0 ? MathMode::tf32 : MathMode::strict,
+          .flops = evaluate(spec_.flops, values),
+          .bytes = bytes_moved(args, values)};
+}
+
 Dtype OpBase::mode(const void* args) const {
   for (const Operand& operand : spec_.operands) {
     if (operand.rule == Rule::data && view(args, operand).present()) return view(args, operand).dtype;

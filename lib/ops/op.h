@@ -88,6 +88,14 @@ using CaseText = std::string;
 
 class OpBase;
 
+/// A call in words, with the work that the registration counts for it.
+struct OpCall {
+  CaseText text;  // the shapes, and what differs from the defaults; strides are not told
+  Dtype mode = Dtype::f32;
+  MathMode math = MathMode::strict;
+  double flops = 0, bytes = 0;  // bytes: that one run must move
+};
+
 struct OpSpec {
   std::string name;   // family_direction
   std::string about;  // the formula in one line
@@ -133,6 +141,8 @@ class OpBase {
   /// scratch views.
   int64_t scratch_bytes(const void* args) const;
   void lend_scratch(void* args, void* memory) const;
+  /// These arguments (refused as bind refuses them) as a case; Case(op, text, mode) has the same shapes.
+  OpCall describe(const void* args) const;
   /// f32 or bf16, from the first operand stored in the mode (f32 when there is none).
   Dtype mode(const void* args) const;
 
@@ -148,6 +158,8 @@ class OpBase {
  private:
   std::vector<std::pair<const Operand*, View>> scratch_views(const void* args, void* memory,
                                                              int64_t* bytes) const;
+  CaseText words_for(const void* args, const Bindings& values) const;
+  double bytes_moved(const void* args, Bindings values) const;
 
   OpSpec spec_;
   std::function<std::shared_ptr<void>()> make_args_;

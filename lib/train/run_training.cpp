@@ -1,81 +1,16 @@
 #include "lib/train/run_training.h"
 
-#include <algorithm>
-
 #include "lib/base/cli.h"
 #include "lib/base/error.h"
 #include "lib/base/text.h"
 #include "lib/data/dataset.h"
-#include "lib/device/gpu_peaks.h"
-#include "lib/ops/catalog.h"
+#include "lib/train/fit.h"
 #include "lib/train/resume.h"
 #include "lib/train/trainer.h"
 
 namespace tang {
 
 namespace {
-
-/// Left for the driver's own needs: context, kernels, library workspaces.
-constexpr int64_t driver_reserve = int64_t{1} << 30;
-/// Micro-batch on the CPU when nothing is said: large enough for its GEMMs, small enough for its caches.
-constexpr int64_t cpu_micro_batch_tokens = 2048;
-
-void choose_implementations(const std::vector<std::string>& choices) {
-  for (const std::string& choice : choices) {
-    const size_t equals = choice.find('=');
-    if (equals == std::string::npos) fail_input("--impl {}: expected op=implementation", choice);
-    const OpBase& op = find_op(choice.substr(0, equals));
-    const std::string impl = choice.substr(equals + 1);
-    std::vector<std::string> known;
-    for (const Impl& candidate : op.spec().impls) known.push_back(candidate.name);
-    if (std::find(known.begin(), known.end(), impl) == known.end()) {
-      fail_input("--impl {}: {} has {}", choice, op.name(), fmt::join(known, ", "));
-    }
-    override_impl(op.name(), impl);
-  }
-}
-
-/// Bytes a plan may take on this device.
-int64_t memory_budget(const Device& device) {
-  const int64_t total = device.caps().memory_bytes;
-  return device.kind() == DeviceKind::cpu ? total - total / 8
-                                          : total - device.memory_in_use() - driver_reserve;
-}
-
-int64_t automatic_micro_batch(const RunConfig& config, const Device& device) {
-  const int64_t sequences = config.batch_sequences();
-  if (device.kind() == DeviceKind::cuda) {
-    return std::max<int64_t>(1, largest_micro_batch(config.model, config.step_options(), device.kind(),
-                                                    sequences, memory_budget(device)));
-  }
-  for (int64_t count = sequences; count > 1; --count) {
-    if (sequences % count == 0 && count * config.data.seq_len <= cpu_micro_batch_tokens) return count;
-  }
-  return 1;
-}
-
-/// FLOP/s by the datasheet in this precision; 0 where there is none to go by.
-double peak_flops(const Device& device, Precision precision) {
-  const std::optional<GpuPeak> peak = gpu_peak(device.caps().name);
-  if (device.kind() != DeviceKind::cuda || !peak) return 0;
-  return 1e12 * (precision == Precision::bf16   ? peak->bf16
-                 : precision == Precision::tf32 ? peak->tf32
-                                                : peak->f32);
-}
-
-/// Refuses a plan that does not fit before any of it is taken.
-void check_memory(const RunConfig& config, const Device& device) {
-  const MemoryPlan plan = plan_memory(config.model, config.step_options(), device.kind());
-  const int64_t budget = memory_budget(device);
-  if (plan.total() <= budget) return;
-  const int64_t fits = largest_micro_batch(config.model, config.step_options(), device.kind(),
-                                           config.batch_sequences(), budget);
-  fail_machine("the plan needs {} and {} has {} to give; {} (--plan shows it by class)",
-               human_bytes(static_cast<double>(plan.total())), device.caps().name,
-               human_bytes(static_cast<double>(budget)),
-               fits > 0 ? fmt::format("train.micro_batch={} fits", fits)
-                        : "try train.recompute=block or a smaller model");
-}
 
 int print_plan(const RunConfig& config, const Device& device) {
   const StepOptions options = config.step_options();
@@ -196,7 +131,7 @@ int train(RunConfig& config, Device& device, const TrainRequest& request) {
                   .state = start.state,
                   .run = start.run,
                   .total_steps = steps,
-                  .peak_flops = peak_flops(device, config.precision())})
+                  .peak_flops = datasheet_flops(device, config.precision())})
       .run();
 }
 
@@ -210,7 +145,7 @@ int run_training(const TrainRequest& request) {
   }
   choose_implementations(request.impls);
   const std::unique_ptr<Device> device = open_device(config.train.device);
-  if (config.train.micro_batch == 0) config.train.micro_batch = automatic_micro_batch(config, *device);
+  resolve_micro_batch(config, *device);
   if (request.plan) return print_plan(config, *device);
   return train(config, *device, request);
 }

@@ -63,11 +63,7 @@ void Trainer::queue_step() {
   Llama& model = s_.model;
   const BatchFeed::Batch batch = feed_.load(state_.next_sequence);
   const double rate = learning_rate(schedule_, state_.step);
-  const auto t = static_cast<double>(state_.updates + 1);
-  model.set_scalars({.loss_scale = batch.valid > 0 ? 1.0f / static_cast<float>(batch.valid) : 0.0f,
-                     .lr = static_cast<float>(rate),
-                     .bias1 = static_cast<float>(1.0 - std::pow(c.optimizer.beta1, t)),
-                     .bias2 = static_cast<float>(1.0 - std::pow(c.optimizer.beta2, t))});
+  model.set_scalars(step_scalars(c.optimizer, rate, batch.valid, state_.updates + 1));
   const int64_t rows = model.options().rows();
   for (int64_t at = 0; at < c.train.batch_tokens; at += rows) {
     model.load_batch(batch.ids + at, batch.targets + at);
