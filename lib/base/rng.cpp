@@ -24,22 +24,45 @@ std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter, uint32_t key0, u
   return counter;
 }
 
+uint64_t join(uint32_t low, uint32_t high) { return (uint64_t{high} << 32) | low; }
+
+double to_unit(uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1p-53; }
+
 }  // namespace
 
-uint64_t Rng::bits(uint64_t index) const {
-  const uint64_t block = index / 2;
-  const auto words = philox({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32),
-                             static_cast<uint32_t>(stream_), static_cast<uint32_t>(stream_ >> 32)},
-                            static_cast<uint32_t>(seed_), static_cast<uint32_t>(seed_ >> 32));
-  const int half = static_cast<int>(index % 2) * 2;
-  return (uint64_t{words[half + 1]} << 32) | words[half];
+std::array<uint32_t, 4> Rng::block(uint64_t index) const {
+  return philox({static_cast<uint32_t>(index), static_cast<uint32_t>(index >> 32),
+                 static_cast<uint32_t>(stream_), static_cast<uint32_t>(stream_ >> 32)},
+                static_cast<uint32_t>(seed_), static_cast<uint32_t>(seed_ >> 32));
 }
 
-double Rng::uniform(uint64_t index) const { return static_cast<double>(bits(index) >> 11) * 0x1p-53; }
+uint64_t Rng::bits(uint64_t index) const {
+  const auto words = block(index / 2);
+  const int half = static_cast<int>(index % 2) * 2;
+  return join(words[half], words[half + 1]);
+}
+
+double Rng::uniform(uint64_t index) const { return to_unit(bits(index)); }
+
+Rng::Pair Rng::normal_pair(uint64_t pair) const {
+  const auto words = block(pair);
+  const double radius = std::sqrt(-2.0 * std::log(1.0 - to_unit(join(words[0], words[1]))));
+  const double angle = 2.0 * std::numbers::pi * to_unit(join(words[2], words[3]));
+  return {radius * std::cos(angle), radius * std::sin(angle)};
+}
 
 double Rng::normal(uint64_t index) const {
-  const double radius = std::sqrt(-2.0 * std::log(1.0 - uniform(2 * index)));
-  return radius * std::cos(2.0 * std::numbers::pi * uniform(2 * index + 1));
+  const Pair pair = normal_pair(index / 2);
+  return index % 2 == 0 ? pair.even : pair.odd;
+}
+
+void Rng::fill_normal(uint64_t first, double scale, std::span<float> out) const {
+  if (first % 2 != 0) fail_input("fill_normal starts at an even index, found {}", first);
+  for (size_t i = 0; i < out.size(); i += 2) {
+    const Pair pair = normal_pair((first + i) / 2);
+    out[i] = static_cast<float>(scale * pair.even);
+    if (i + 1 < out.size()) out[i + 1] = static_cast<float>(scale * pair.odd);
+  }
 }
 
 uint64_t Rng::below(uint64_t index, uint64_t limit) const {

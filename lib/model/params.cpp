@@ -109,10 +109,10 @@ void initialize_params(const ModelConfig& config, const ParamLayout& layout, uin
     }
     const Rng rng(seed, first_init_stream + i);
     const double std = config.init_std * (tensor.onto_residual ? depth_scale : 1.0);
-    host.parallel_for(tensor.size(), 4096, [&](int64_t begin, int64_t end) {
-      for (int64_t k = begin; k < end; ++k) {
-        values[k] = static_cast<float>(std * rng.normal(static_cast<uint64_t>(k)));
-      }
+    constexpr int64_t pairs_a_task = 4096;
+    host.parallel_for((tensor.size() + 1) / 2, pairs_a_task, [&](int64_t begin, int64_t end) {
+      const int64_t last = std::min(2 * end, tensor.size());
+      rng.fill_normal(static_cast<uint64_t>(2 * begin), std, {values + 2 * begin, values + last});
     });
   }
 }

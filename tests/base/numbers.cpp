@@ -97,6 +97,20 @@ TEST_CASE("base: Rng is Philox4x32-10 (known answers of its authors' reference)"
   CHECK(rng.bits(2 * 0x05a308d3243f6a88u + 1) == 0x78d5e3252f88763bu);
 }
 
+TEST_CASE(
+    "base: normals filled at once are the ones drawn singly, and the two of a pair do not go together") {
+  const Rng rng(3, 4);
+  std::vector<float> filled(7);
+  rng.fill_normal(10, 0.5, filled);
+  for (uint64_t i = 0; i < filled.size(); ++i)
+    CHECK(filled[i] == static_cast<float>(0.5 * rng.normal(10 + i)));
+  CHECK_THROWS_WITH_AS(rng.fill_normal(1, 1.0, filled), doctest::Contains("even"), Error);
+  double product = 0;
+  constexpr int pairs = 20000;
+  for (uint64_t i = 0; i < pairs; ++i) product += rng.normal(2 * i) * rng.normal(2 * i + 1);
+  CHECK(std::abs(product / pairs) < 4 / std::sqrt(pairs));
+}
+
 TEST_CASE("base: Rng's distributions have their moments and limits") {
   const Rng rng(1, 2);
   double sum = 0, square = 0, uniform = 0;
