@@ -4,6 +4,10 @@
 
 #include "groups.cuh"
 
+#ifndef TANG_START
+#define TANG_START 0  // 1: every sequence has a position of its own
+#endif
+
 namespace {
 
 constexpr int piece_width = vector_rows ? group_width : 1;
@@ -91,7 +95,9 @@ TANG_KERNEL rope(const RopeParams p) {
     const data_t* x = row_at<data_t>(p.x, b * p.x_strides.batch + t * p.x_strides.row);
     data_t* y = row_at<data_t>(p.y, b * p.y_strides.batch + t * p.y_strides.row);
     if (piece < p.pieces) {
-      rotate(p, x, y, p.position + t, chunk, piece * piece_width);
+      int64_t position = p.position + t;
+      if constexpr (TANG_START != 0) position = min(position + p.start[b], p.positions - 1);
+      rotate(p, x, y, position, chunk, piece * piece_width);
     } else {
       pass_through(p, x, y, chunk, 2 * p.half + (piece - p.pieces) * piece_width);
     }

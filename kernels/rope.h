@@ -8,13 +8,15 @@ struct RopeStrides {
 };
 
 struct RopeParams {
-  const void* x;     // [B, T, H, D]
-  const float* cos;  // [P, R/2]
-  const float* sin;  // [P, R/2]
-  void* y;           // [B, T, H, D]; may be x
+  const void* x;          // [B, T, H, D]
+  const float* cos;       // [P, R/2]
+  const float* sin;       // [P, R/2]
+  void* y;                // [B, T, H, D]; may be x
+  const uint32_t* start;  // [B], read where TANG_START is 1
   RopeStrides x_strides, y_strides;
   int64_t cos_row, sin_row;  // of a position
   int64_t batch, length, position;
+  int64_t positions;  // P: later ones are taken as the last, where the device alone knows them
   // A thread owns one piece (16 bytes, or one element) of both rotated halves, or of the dims that pass
   // through, in every head_chunks-th head.
   int32_t heads, head_chunks, half, pieces, rest_pieces, tokens_per_block;

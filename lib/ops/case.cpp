@@ -41,7 +41,7 @@ Dtype stored(Rule rule, Dtype mode) {
 const std::vector<std::string>& fill_kinds() {
   static const std::vector<std::string> kinds = {"gaussian",      "ramp",     "one_hot", "large_mean",
                                                  "very_negative", "positive", "small",   "one",
-                                                 "zero",          "below"};
+                                                 "zero",          "below",    "last"};
   return kinds;
 }
 
@@ -109,11 +109,15 @@ void Case::parse(Bindings& given) {
     } else if (word[0] == '-') {
       require(names, word.substr(1), "operand");
       absent_.push_back(word.substr(1));
+    } else if (word[0] == '+') {
+      require(names, word.substr(1), "operand");
+      taken_in_.push_back(word.substr(1));
     } else if (word == "@strided") {
       strided_ = true;
     } else {
-      fail_input("{}: '{}' in a case is none of N=7, operand:f32, operand~ramp, -operand and @strided",
-                 op_->name(), word);
+      fail_input(
+          "{}: '{}' in a case is none of N=7, operand:f32, operand~ramp, -operand, +operand and @strided",
+          op_->name(), word);
     }
   }
 }
@@ -123,7 +127,8 @@ void Case::plan_operands(const Bindings& given) {
     if (operand.role == Role::scratch) continue;
     OperandPlan plan;
     plan.operand = &operand;
-    plan.present = std::find(absent_.begin(), absent_.end(), operand.name) == absent_.end();
+    const auto& named = operand.is_rare ? taken_in_ : absent_;
+    plan.present = (std::find(named.begin(), named.end(), operand.name) != named.end()) == operand.is_rare;
     plan.dtype = stored(operand.rule, mode_);
     if (const auto chosen = dtypes_.find(operand.name); chosen != dtypes_.end()) plan.dtype = chosen->second;
     std::vector<std::string> dims = words(operand.dims);
@@ -191,6 +196,7 @@ std::vector<double> Case::draw(size_t index, int64_t count) const {
   const auto value = [&](int64_t i) -> double {
     const auto u = static_cast<uint64_t>(i);
     if (plan.fill == "below") return static_cast<double>(rng.below(u, static_cast<uint64_t>(plan.limit)));
+    if (plan.fill == "last") return plan.limit - 1;
     if (plan.fill == "zero") return 0;
     if (plan.fill == "one") return 1;
     if (plan.fill == "ramp") return std::sin(0.37 * static_cast<double>(i % 8191) + 1);
@@ -268,6 +274,7 @@ std::optional<Case> forward_case(const Case& backward) {
   for (const Operand& operand : forward->spec().operands) {
     const OperandPlan* same = backward.find(operand.name);
     if (operand.is_optional && same == nullptr) text += "-" + operand.name + " ";
+    if (operand.is_rare && same != nullptr) text += "+" + operand.name + " ";
     if (same != nullptr && same->explicit_fill && same->reads)
       text += fmt::format("{}~{} ", operand.name, same->fill);
   }

@@ -68,7 +68,7 @@ class Case {
   CaseText text_;
   Dtype mode_;
   bool strided_ = false;
-  std::vector<std::string> absent_;
+  std::vector<std::string> absent_, taken_in_;
   std::map<std::string, Dtype> dtypes_;
   std::map<std::string, std::string> fills_;
   Bindings values_;

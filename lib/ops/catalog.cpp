@@ -7,6 +7,7 @@
 #include "lib/ops/cross_entropy.h"
 #include "lib/ops/elementwise.h"
 #include "lib/ops/embedding.h"
+#include "lib/ops/kv_attention.h"
 #include "lib/ops/matmul.h"
 #include "lib/ops/matvec.h"
 #include "lib/ops/next_token.h"
@@ -45,6 +46,10 @@ std::span<const OpBase* const> catalog() {
       &add_assign,
       &fill,
       &transpose,
+      &kv_attention,
+      &gather_heads,
+      &cache_append,
+      &cache_concat,
   };
   return ops;
 }

@@ -7,6 +7,8 @@
 
 namespace tang {
 
+/// For decoding and short continuations. Prefill of an empty cache is attention_forward on views of the
+/// cache's first rows (k.slice(1, 0, T)): the training kernel, and the training forward's bits.
 struct KvAttention {
   View q;           // [B, Q, H, D]: Q >= 1 new queries a sequence
   View k, v;        // [B, S, Hkv, D]: caches of capacity S that already hold the new rows; S >= start[b] + Q
@@ -16,6 +18,9 @@ struct KvAttention {
   View workspace;   // f32 scratch: partial results of the splits over keys
   float scale = 0;  // 0: 1 / sqrt(D)
 };
+
+// A start that leaves no room for Q rows is refused on the CPU. On CUDA it is only known on the device: keys
+// past S are then not seen, and new rows past S not written.
 
 struct CacheAppend {
   View x;      // [B, Q, Hkv, D]: new rows
@@ -32,16 +37,34 @@ struct CacheConcat {
 
 /// Head h of row n: D elements at comp_offset + h · head_stride of a row of W. Covers GPT-2's packed q|k|v
 /// rows, GPT-NeoX's per-head rows, re-packing [N, H, D] to [H, N, D] and merging heads, through y's strides.
+/// Merging [H, N, D] to rows of H·D: x is that memory as rows that overlap (N rows of (H-1)·N·D + D elements,
+/// D apart) and head_stride N·D.
 struct GatherHeads {
   View x;                   // [N, W]
   View y;                   // [H, N, D], any strides of H and N
   int64_t comp_offset = 0;  // of head 0 in a row
-  int64_t head_stride = 0;  // between heads in a row
+  int64_t head_stride = 0;  // between heads in a row; 0: D
 };
 
 extern const Op<KvAttention> kv_attention;
 extern const Op<CacheAppend> cache_append;
 extern const Op<CacheConcat> cache_concat;
 extern const Op<GatherHeads> gather_heads;
+
+/// How the keys of a cache are shared out on CUDA: a function of shapes alone, so that results do not depend
+/// on the chip or on run-time positions.
+struct KvSplits {
+  int64_t rows;        // query rows a CTA serves
+  int64_t chunks;      // CTAs that share the query rows of a (batch, KV head)
+  int64_t splits;      // of the keys; 1: no second kernel, no workspace
+  int64_t split_keys;  // keys in each
+};
+KvSplits split_keys(int64_t batch, int64_t queries, int64_t capacity, int64_t heads, int64_t kv_heads);
+
+// The implementations, registered in kv_attention.cpp.
+void kv_attention_reference(Ref& r);
+void kv_attention_plain(Ref& r);
+void kv_attention_cpu(CpuDevice& device, const KvAttention& args);
+std::function<void()> kv_attention_cuda(CudaDevice& device, const KvAttention& args);
 
 }  // namespace tang

@@ -37,7 +37,7 @@ class Binder {
     for (const Scalar& scalar : op_.spec().scalars) values_.set(scalar.name, op_.scalar(args_, scalar));
     for (const Operand& operand : op_.spec().operands) check_presence(operand);
     for (const Operand& operand : op_.spec().operands) bind_letters(operand);
-    for (const Operand& operand : op_.spec().operands) check_expressions(operand);
+    for (const Operand& operand : op_.spec().operands) check_expressions(operand), check_memory(operand);
     check_dtypes();
     for (const std::string& rule : op_.spec().where) check_rule(rule);
     return values_;
@@ -96,6 +96,12 @@ class Binder {
       fail_input("{}: dimension {} of {} is {}, but {} ({} is {})", op_.name(), axis, operand.name,
                  given.dims[axis], from, operand.name, describe(given));
     }
+  }
+
+  void check_memory(const Operand& operand) const {
+    const View& given = view(operand);
+    if (given.data != nullptr || given.size() == 0) return;
+    fail_input("{}: {} is {} but has no memory", op_.name(), operand.name, describe(given));
   }
 
   void check_dtypes() const {

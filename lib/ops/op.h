@@ -41,9 +41,11 @@ struct Operand {
   Rule rule = Rule::data;
   size_t offset = 0;  // of the View in the argument struct
   bool is_optional = false;
+  bool is_rare = false;            // optional, and left out of a case that does not say "+name"
   std::string transposed_by = {};  // a bool scalar that reverses `dims`
 
   Operand optional() && { return is_optional = true, std::move(*this); }
+  Operand rare() && { return is_optional = is_rare = true, std::move(*this); }
   Operand transposed_if(std::string scalar) && { return transposed_by = std::move(scalar), std::move(*this); }
 };
 
@@ -65,13 +67,16 @@ struct Dim {
 /// How parity fills an operand unless a case says otherwise ("x~ramp").
 /// gaussian · ramp (sines, as system A's tests) · one_hot · large_mean (one channel of mean 30) ·
 /// very_negative · positive (0.5 … 1.5) · small (gaussian / 64) · one · zero · below (ids drawn below
-/// dimension `limit`)
+/// the expression `limit`) · last (each the largest id below it)
 struct Fill {
   std::string operand, kind;
   std::string limit = {};
 };
 inline Fill below(std::string operand, std::string limit) {
   return {std::move(operand), "below", std::move(limit)};
+}
+inline Fill last(std::string operand, std::string limit) {
+  return {std::move(operand), "last", std::move(limit)};
 }
 
 struct Impl {
@@ -83,7 +88,8 @@ struct Impl {
 };
 
 /// A case, in words: "N=7 C=33 eps=1e-6" sets dims and scalars, "c:f32" a dtype, "-residual" leaves an
-/// operand out, "x~large_mean" chooses a fill, "@strided" pads the row strides of the operands in `strided`.
+/// operand out, "+start" takes a rare one in, "x~large_mean" chooses a fill, "@strided" pads the row strides
+/// of the operands in `strided`.
 using CaseText = std::string;
 
 class OpBase;

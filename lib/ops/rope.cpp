@@ -28,6 +28,17 @@ const std::vector<CaseText> rope_cases = {
     "B=1 T=17 H=33 D=10 R2=4 P=17 @strided",
 };
 
+/// Decoding, besides: a position of its own for each sequence.
+std::vector<CaseText> forward_cases() {
+  std::vector<CaseText> cases = rope_cases;
+  for (const char* text :
+       {"B=1 T=1 H=2 D=6 R2=2 P=9 +start start~last", "B=7 T=1 H=16 D=64 R2=32 P=129 +start",
+        "B=3 T=17 H=5 D=59 R2=29 P=65 +start @strided", "B=2 T=3 H=8 D=128 R2=64 P=40 position=7 +start",
+        "B=65 T=1 H=2 D=80 R2=32 P=1000 +start @strided"})
+    cases.push_back(text);
+  return cases;
+}
+
 OpSpec forward_spec() {
   using A = RopeForward;
   return {
@@ -36,11 +47,13 @@ OpSpec forward_spec() {
           "pairs (x[i], x[i + R2]) turned by the angle of their position; dims from 2*R2 on pass through",
       .dims = rope_dims,
       .operands = {in("x", &A::x, "B T H D"), in("cos", &A::cos, "P R2", Rule::f32),
-                   in("sin", &A::sin, "P R2", Rule::f32), out("y", &A::y, "B T H D")},
+                   in("sin", &A::sin, "P R2", Rule::f32), in("start", &A::start, "B", Rule::u32).rare(),
+                   out("y", &A::y, "B T H D")},
       .scalars = {scalar("position", &A::position, {0})},
-      .cases = rope_cases,
+      .cases = forward_cases(),
       .strided = {"x", "y"},
       .where = rope_rules,
+      .fill = {below("start", "P-T-position+1")},
       .in_place = {{"x", "y"}},
       .reference = rope_forward_reference,
       .flops = "6*B*T*H*R2",

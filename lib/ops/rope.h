@@ -8,9 +8,11 @@ namespace tang {
 
 struct RopeForward {
   View x;                // [B, T, H, D]
-  View cos, sin;         // f32 [P, R/2], P >= position + T: see rope_tables
+  View cos, sin;         // f32 [P, R/2], P >= position + start[b] + T: see rope_tables
   View y;                // [B, T, H, D]; may be x's memory
   int64_t position = 0;  // of t = 0
+  View start = {};  // u32 [B], may be absent: added to each sequence's positions (decoding; on the device,
+                    // so that a graph can be replayed)
 };
 
 struct RopeBackward {

@@ -1,3 +1,4 @@
+#include "lib/base/error.h"
 #include "lib/device/simd.h"
 #include "lib/ops/rope.h"
 #include "lib/ops/rows.h"
@@ -24,10 +25,17 @@ template <class T>
 void turn(CpuDevice& device, const RopeForward& a, float direction) {
   const int64_t length = a.x.dim(1), heads = a.x.dim(2), dim = a.x.dim(3), half = a.cos.dim(1);
   const int64_t tokens = a.x.dim(0) * length;
+  const uint32_t* start = a.start.present() ? a.start.as<uint32_t>() : nullptr;
+  for (int64_t b = 0; start != nullptr && b < a.x.dim(0); ++b) {
+    if (a.position + start[b] + length > a.cos.dim(0))
+      fail_input("rope_forward: sequence {} ends at position {}, but the tables hold P = {}", b,
+                 a.position + start[b] + length, a.cos.dim(0));
+  }
   device.parallel_for(tokens, row_grain(heads * dim), [&](int64_t begin, int64_t end) {
     simd([&] {
       for (int64_t token = begin; token < end; ++token) {
-        const int64_t b = token / length, t = token - b * length, position = a.position + t;
+        const int64_t b = token / length, t = token - b * length;
+        const int64_t position = a.position + t + (start != nullptr ? start[b] : 0);
         const T* x = static_cast<const T*>(a.x.data) + b * a.x.stride(0) + t * a.x.stride(1);
         T* y = static_cast<T*>(a.y.data) + b * a.y.stride(0) + t * a.y.stride(1);
         const float* cos = static_cast<const float*>(a.cos.data) + position * a.cos.stride(0);

@@ -29,6 +29,7 @@ std::function<void()> turn(CudaDevice& device, const RopeForward& a, float direc
                           .cos = a.cos.as<float>(),
                           .sin = a.sin.as<float>(),
                           .y = a.y.data,
+                          .start = a.start.present() ? a.start.as<uint32_t>() : nullptr,
                           .x_strides = strides_of(a.x),
                           .y_strides = strides_of(a.y),
                           .cos_row = a.cos.stride(0),
@@ -36,6 +37,7 @@ std::function<void()> turn(CudaDevice& device, const RopeForward& a, float direc
                           .batch = a.x.dim(0),
                           .length = a.x.dim(1),
                           .position = a.position,
+                          .positions = a.cos.dim(0),
                           .heads = static_cast<int32_t>(heads),
                           .head_chunks = static_cast<int32_t>(chunks),
                           .half = static_cast<int32_t>(half),
@@ -43,9 +45,11 @@ std::function<void()> turn(CudaDevice& device, const RopeForward& a, float direc
                           .rest_pieces = static_cast<int32_t>(rest),
                           .tokens_per_block = static_cast<int32_t>(tokens_per_block),
                           .sin_sign = direction};
+  KernelConstants constants = row_constants(a.x.dtype, vector);
+  if (a.start.present()) constants.emplace_back("TANG_START", "1");
   return device.bind(device.kernel({.source = "rope.cu",
                                     .entry = "rope",
-                                    .constants = row_constants(a.x.dtype, vector),
+                                    .constants = std::move(constants),
                                     .param_bytes = sizeof params}),
                      {.grid = {(tokens + tokens_per_block - 1) / tokens_per_block}, .block = {threads}},
                      params);

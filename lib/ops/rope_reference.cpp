@@ -12,7 +12,8 @@ void turn(const Ref& r, const std::vector<double>& x, double direction, RefOutpu
   const auto &cos = r.in("cos"), &sin = r.in("sin");
   y.terms = 2;
   for (int64_t n = 0; n < r["B"] * length * heads; ++n) {
-    const int64_t position = offset + n / heads % length;
+    int64_t position = offset + n / heads % length;
+    if (r.has("start")) position += static_cast<int64_t>(r.in("start")[n / (heads * length)]);
     for (int64_t d = 2 * half; d < dim; ++d) {
       y.value[n * dim + d] = x[n * dim + d];
       y.magnitude[n * dim + d] = std::abs(x[n * dim + d]);
