@@ -231,7 +231,8 @@ CaseText OpBase::words_for(const void* args, const Bindings& values) const {
   }
   for (const Operand& operand : spec_.operands) {
     const View& given = view(args, operand);
-    if (!given.present() && operand.role != Role::scratch) say("-" + operand.name);
+    if (operand.role != Role::scratch && given.present() == operand.is_rare)
+      say((operand.is_rare ? "+" : "-") + operand.name);
     if (given.present() && operand.rule == Rule::data_or_f32 && given.dtype != mode(args)) {
       say(operand.name + ":f32");
     }

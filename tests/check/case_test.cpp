@@ -8,6 +8,7 @@
 #include "lib/ops/instance.h"
 #include "lib/ops/matmul.h"
 #include "lib/ops/rmsnorm.h"
+#include "lib/ops/rope.h"
 
 namespace tang {
 
@@ -22,6 +23,14 @@ TEST_CASE("case: words set dims, scalars, dtypes, fills and absence") {
   CHECK(plan.flops() == 2 * 3 * 5 * 7);
   CHECK(plan.bytes() == 2 * (21 + 35) + 4 * 15);
   CHECK(Case(rmsnorm_forward, "N=2 C=3 -residual -sum", Dtype::f32).find("residual") == nullptr);
+}
+
+TEST_CASE(
+    "case: a rare operand is left out unless a case takes it in; `last` is the largest id below the limit") {
+  CHECK(Case(rope_forward, "B=2 T=1 H=1 D=4 R2=2 P=9", Dtype::f32).find("start") == nullptr);
+  const Case plan(rope_forward, "B=2 T=3 H=1 D=4 R2=2 P=9 +start start~last", Dtype::f32);
+  REQUIRE(plan.find("start") != nullptr);
+  CHECK(plan.draw(3, 2) == std::vector<double>{6, 6});
 }
 
 TEST_CASE("case: words that the op does not know are refused with the nearest") {

@@ -61,6 +61,24 @@ TEST_CASE("rope: a position offset continues the sequence, and the backward turn
   for (size_t i = 0; i < x.size(); ++i) CHECK(again[i] == doctest::Approx(x[i]).epsilon(1e-5));
 }
 
+TEST_CASE("rope: each sequence may start at a position of its own, within the tables") {
+  CpuDevice device(1);
+  RopeTables tables = rope_tables(8, 6, 10000);
+  const View cos(tables.cos.data(), Dtype::f32, {8, 3}), sin(tables.sin.data(), Dtype::f32, {8, 3});
+  const std::vector<float> x = random(8 * 6), whole = rotated(x, 6, 6, 0, 8);
+  std::vector<float> two(x.begin() + 12, x.begin() + 24);  // positions 2 and 3, then 6 and 7
+  two.insert(two.end(), x.begin() + 36, x.end());
+  std::vector<uint32_t> start = {1, 5};
+  const View data(two.data(), Dtype::f32, {2, 2, 1, 6});
+  RopeForward args = {.x = data, .cos = cos, .sin = sin, .y = data, .position = 1};
+  args.start = View(start.data(), Dtype::u32, {2});
+  rope_forward(device, args);
+  CHECK(std::equal(two.begin(), two.begin() + 12, whole.begin() + 12));
+  CHECK(std::equal(two.begin() + 12, two.end(), whole.begin() + 36));
+  start[1] = 6;
+  CHECK_THROWS_WITH_AS(rope_forward(device, args), doctest::Contains("sequence 1 ends at position 9"), Error);
+}
+
 TEST_CASE("rope: tables are rounded once from f64, far positions too") {
   const RopeTables tables = rope_tables(8192, 64, 500000);
   CHECK(tables.cos[257 * 32] == doctest::Approx(0.819306).epsilon(1e-6));
