@@ -91,14 +91,15 @@ struct Running {
       for (int u = 0; u < unroll; ++u) raised = fmaxf(raised, scores[u][r]);
       const float base = base_of(raised), correction = exp2_approx(maximum[r] - base);
       maximum[r] = raised;
-      sum[r] *= correction;
+      float total = 0.0f;
 #pragma unroll
       for (int i = 0; i < values; ++i) o[r][i] *= correction;
 #pragma unroll
       for (int u = 0; u < unroll; ++u) {
         scores[u][r] = exp2_approx(scores[u][r] - base);
-        sum[r] += scores[u][r];
+        total += scores[u][r];
       }
+      sum[r] = fmaf(sum[r], correction, total);
     }
   }
 
@@ -110,10 +111,10 @@ struct Running {
       const float raised = fmaxf(maximum[r], other), base = base_of(raised);
       const float mine = exp2_approx(maximum[r] - base), theirs = exp2_approx(other - base);
       maximum[r] = raised;
-      sum[r] = sum[r] * mine + __shfl_xor_sync(all_lanes, sum[r], offset) * theirs;
+      sum[r] = fmaf(__shfl_xor_sync(all_lanes, sum[r], offset), theirs, sum[r] * mine);
 #pragma unroll
       for (int i = 0; i < values; ++i)
-        o[r][i] = o[r][i] * mine + __shfl_xor_sync(all_lanes, o[r][i], offset) * theirs;
+        o[r][i] = fmaf(__shfl_xor_sync(all_lanes, o[r][i], offset), theirs, o[r][i] * mine);
     }
   }
 };
@@ -295,7 +296,7 @@ TANG_KERNEL __launch_bounds__(merge_threads) kv_attention_merge(const KvAttentio
   float sum = 0.0f;
   for (int s = threadIdx.x; s < active; s += merge_threads) {
     weights[s] = exp2_approx(statistics[2 * s] - base_of(maximum));
-    sum += weights[s] * statistics[2 * s + 1];
+    sum = fmaf(weights[s], statistics[2 * s + 1], sum);
   }
   sum = block_sum(sum, scratch);  // its barriers show every thread the weights
 
