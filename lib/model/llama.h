@@ -48,6 +48,8 @@ class Llama {
   /// Working weights from the masters: call it after uploads to the masters.
   void refresh_weights();
   View arena(Arena which) const;
+  /// The working weights, an arena in the precision's dtype (in f32 the masters themselves).
+  const View& weights() const { return buffers_.weights; }
 
   // ---- A step; everything is queued, nothing waits ----
 

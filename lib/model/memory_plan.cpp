@@ -69,6 +69,7 @@ int64_t largest_micro_batch(const ModelConfig& config, StepOptions options, Devi
 std::string describe(const MemoryPlan& plan) {
   std::string text;
   for (size_t i = 0; i < plan.bytes.size(); ++i) {
+    if (plan.bytes[i] == 0) continue;
     text += fmt::format("{:<12} {:>16} bytes  {:>9}\n", memory_class_names[i], plan.bytes[i],
                         human_bytes(static_cast<double>(plan.bytes[i])));
   }

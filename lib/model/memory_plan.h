@@ -13,9 +13,9 @@
 
 namespace tang {
 
-enum class MemoryClass { weights, master, moments, gradients, activations, logits, scratch, tables };
-constexpr std::array<std::string_view, 8> memory_class_names = {
-    "weights", "master", "moments", "gradients", "activations", "logits", "scratch", "tables"};
+enum class MemoryClass { weights, master, moments, gradients, activations, logits, scratch, tables, cache };
+constexpr std::array<std::string_view, 9> memory_class_names = {
+    "weights", "master", "moments", "gradients", "activations", "logits", "scratch", "tables", "cache"};
 
 struct MemoryPlan {
   std::array<int64_t, memory_class_names.size()> bytes{};
@@ -71,7 +71,7 @@ MemoryPlan plan_memory(const ModelConfig& config, const StepOptions& options, De
 int64_t largest_micro_batch(const ModelConfig& config, StepOptions options, DeviceKind kind,
                             int64_t sequences, int64_t budget_bytes);
 
-/// A table of the plan, a class a line, and the total.
+/// A table of the plan, a class a line (those without a byte left out), and the total.
 std::string describe(const MemoryPlan& plan);
 
 }  // namespace tang

@@ -7,6 +7,7 @@
 #include "lib/base/text.h"
 #include "lib/device/gpu_peaks.h"
 #include "lib/ops/catalog.h"
+#include "lib/train/training_sample.h"
 
 namespace tang {
 
@@ -21,7 +22,7 @@ int64_t automatic_micro_batch(const RunConfig& config, const Device& device) {
   const int64_t sequences = config.batch_sequences();
   if (device.kind() == DeviceKind::cuda) {
     return std::max<int64_t>(1, largest_micro_batch(config.model, config.step_options(), device.kind(),
-                                                    sequences, memory_budget(device)));
+                                                    sequences, memory_budget(config, device)));
   }
   for (int64_t count = sequences; count > 1; --count) {
     if (sequences % count == 0 && count * config.data.seq_len <= cpu_micro_batch_tokens) return count;
@@ -46,8 +47,8 @@ void choose_implementations(const std::vector<std::string>& choices) {
   }
 }
 
-int64_t memory_budget(const Device& device) {
-  const int64_t total = device.caps().memory_bytes;
+int64_t memory_budget(const RunConfig& config, const Device& device) {
+  const int64_t total = device.caps().memory_bytes - TrainingSample::memory_bytes(config, device.kind());
   return device.kind() == DeviceKind::cpu ? total - total / 8
                                           : total - device.memory_in_use() - driver_reserve;
 }
@@ -58,7 +59,7 @@ void resolve_micro_batch(RunConfig& config, const Device& device) {
 
 void check_memory(const RunConfig& config, const Device& device) {
   const MemoryPlan plan = plan_memory(config.model, config.step_options(), device.kind());
-  const int64_t budget = memory_budget(device);
+  const int64_t budget = memory_budget(config, device);
   if (plan.total() <= budget) return;
   const int64_t fits = largest_micro_batch(config.model, config.step_options(), device.kind(),
                                            config.batch_sequences(), budget);

@@ -11,8 +11,8 @@ namespace tang {
 /// "op=implementation" each: from now on the models run it.
 void choose_implementations(const std::vector<std::string>& choices);
 
-/// Bytes a plan may take on this device.
-int64_t memory_budget(const Device& device);
+/// Bytes a training step's plan may take on this device: what is there, less what samples take.
+int64_t memory_budget(const RunConfig& config, const Device& device);
 
 /// Fills in a micro-batch of "auto": the largest that fits, on the CPU one that suits its caches.
 void resolve_micro_batch(RunConfig& config, const Device& device);

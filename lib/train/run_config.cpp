@@ -161,7 +161,11 @@ std::string yaml_text(const std::string& text) {
   std::string result = "\"";
   for (char c : text) {
     if (c == '"' || c == '\\') result += '\\';
-    result += c;
+    if (c == '\n' || c == '\t' || c == '\r') {  // YAML would fold them into spaces
+      result += c == '\n' ? "\\n" : c == '\t' ? "\\t" : "\\r";
+    } else {
+      result += c;
+    }
   }
   return result + "\"";
 }

@@ -54,6 +54,10 @@ struct RunConfig {
   } checkpoint;
   struct {
     int64_t every = 0, batches = 16;
+    struct {
+      std::string prompt;
+      int64_t tokens = 64, every = 0;
+    } sample;
   } eval;
   struct {
     int64_t every = 1;

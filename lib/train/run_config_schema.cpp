@@ -129,6 +129,11 @@ std::vector<Field> run_fields() {
       at_least(1, TANG_INTEGER(checkpoint.keep, "complete checkpoints to keep, the newest ones")),
       at_least(0, TANG_INTEGER(eval.every, "steps between validation losses; 0: never")),
       at_least(1, TANG_INTEGER(eval.batches, "micro-batches of a validation loss, the same ones every time")),
+      TANG_TEXT(eval.sample.prompt, "the text that samples go on from; empty: a document's beginning"),
+      at_least(1, TANG_INTEGER(eval.sample.tokens, "tokens of a sample, at most; always the likeliest ones")),
+      at_least(0, TANG_INTEGER(eval.sample.every,
+                               "steps between samples on the console; 0: none. They change no bit of "
+                               "the training")),
       at_least(1, TANG_INTEGER(log.every, "steps between lines on the console and writes to metrics.jsonl")),
       TANG_FIELD(std::string, "run.dir", run_dir, "the run's folder; empty: runs/CONFIG-TIME"),
   };

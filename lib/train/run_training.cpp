@@ -7,6 +7,7 @@
 #include "lib/train/fit.h"
 #include "lib/train/resume.h"
 #include "lib/train/trainer.h"
+#include "lib/train/training_sample.h"
 
 namespace tang {
 
@@ -17,6 +18,9 @@ int print_plan(const RunConfig& config, const Device& device) {
   const MemoryPlan plan = plan_memory(config.model, options, device.kind());
   const double per_token = train_flops_per_token(config.model, config.data.seq_len);
   fmt::print("{}\n", describe(plan));
+  if (const int64_t sample = TrainingSample::memory_bytes(config, device.kind()); sample > 0) {
+    fmt::print("besides, eval.sample takes {}\n", human_bytes(static_cast<double>(sample)));
+  }
   fmt::print("parameters {} ({})\n", parameter_count(config.model),
              human_count(static_cast<double>(parameter_count(config.model))));
   fmt::print("micro_batch {} x seq_len {}, {} micro-steps a step of {} tokens\n", options.micro_batch,
@@ -26,7 +30,7 @@ int print_plan(const RunConfig& config, const Device& device) {
       per_token, matmul_parameters(config.model),
       per_token - 6.0 * static_cast<double>(matmul_parameters(config.model)));
   fmt::print("FLOPs a step {:.4g}\n", per_token * static_cast<double>(config.train.batch_tokens));
-  const int64_t budget = memory_budget(device);
+  const int64_t budget = memory_budget(config, device);
   fmt::print("largest micro-batch that fits {} of {}: {}\n", human_bytes(static_cast<double>(budget)),
              device.caps().name,
              largest_micro_batch(config.model, options, device.kind(), config.batch_sequences(), budget));
@@ -113,6 +117,7 @@ int train(RunConfig& config, Device& device, const TrainRequest& request) {
   check_memory(config, device);
   config.run_dir = start.run.string();
   config.data.tokenizer = tokenizer_file(config);
+  TrainingSample::check(config);
   if (start.checkpoint) {
     for (std::string& note : compare_with_checkpoint(start.state, config, data.fingerprint())) {
       start.notes.push_back(std::move(note));

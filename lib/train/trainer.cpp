@@ -27,6 +27,7 @@ Trainer::Trainer(TrainerSetup setup)
     eval_feed_ =
         std::make_unique<BatchFeed>(s_.model.device(), *s_.validation, micro, s_.config.data.pad_id, 1);
   }
+  if (s_.config.eval.sample.every > 0) sample_.emplace(s_.config, s_.model);
   if (state_.step > 0) saved_step_ = state_.step;
 }
 
@@ -45,6 +46,7 @@ int Trainer::run() {
     const bool last = state_.step == s_.total_steps;
     const auto due = [&](int64_t every) { return every > 0 && state_.step % every == 0; };
     if (s_.validation != nullptr && (due(c.eval.every) || last)) evaluate();
+    if (sample_ && (due(c.eval.sample.every) || last)) print_sample();
     if (due(c.checkpoint.every)) save();
   }
   collect(0);
@@ -152,6 +154,13 @@ void Trainer::evaluate() {
       row.loss ? fmt::format("{:.4f} (perplexity {:.2f})", *row.loss, std::exp(*row.loss)) : "-";
   console_.say(fmt::format("step {}: validation loss {} over {} tokens", state_.step, loss, valid));
   last_finished_ += steady_clock::now() - began;  // not part of the next step's time
+}
+
+void Trainer::print_sample() {
+  collect(0);
+  const auto began = steady_clock::now();
+  console_.say(fmt::format("step {}: sample: {}", state_.step, sample_->text()));
+  last_finished_ += steady_clock::now() - began;
 }
 
 void Trainer::save() {

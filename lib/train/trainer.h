@@ -10,6 +10,7 @@
 #include "lib/train/console.h"
 #include "lib/train/interrupt.h"
 #include "lib/train/metrics.h"
+#include "lib/train/training_sample.h"
 
 namespace tang {
 
@@ -45,6 +46,7 @@ class Trainer {
   void finish(const Pending& step);
   [[noreturn]] void stop_not_finite(const Pending& step, const StepResults& results);
   void evaluate();
+  void print_sample();
   void save();
   void end_row(const std::string& reason);
   void start_row();
@@ -59,7 +61,8 @@ class Trainer {
   BatchFeed feed_;
   std::unique_ptr<BatchFeed> eval_feed_;
   int64_t eval_batches_ = 0;
-  std::shared_ptr<void> results_;  // pinned StepResults [slots]
+  std::optional<TrainingSample> sample_;  // where eval.sample.every > 0
+  std::shared_ptr<void> results_;         // pinned StepResults [slots]
   std::deque<Pending> pending_;
   MetricsLog metrics_;
   Console console_;

@@ -24,7 +24,7 @@ const std::map<std::string, std::set<std::string>>& arrows() {
       {"text", {"base"}},
       {"data", {"format", "text"}},
       {"dist", {"device"}},
-      {"train", {"model", "data", "dist"}},
+      {"train", {"model", "data", "dist", "infer"}},  // infer: samples while training
       {"infer", {"model", "text", "format"}},
       {"check", {"ops", "train"}},
       {"bench", {"ops", "train", "check"}},  // check: nothing is timed before it is proved

@@ -18,15 +18,17 @@ TEST_CASE("hf_config: a shape comes back as it was written") {
 }
 
 TEST_CASE("hf_config: what this Llama lacks is refused by name") {
-  for (const auto& [key, value] : {std::pair<const char*, Json>{"model_type", "gpt2"},
-                                   {"attention_bias", true},
-                                   {"hidden_act", "relu"},
-                                   {"rope_scaling", Json::object({{"type", "linear"}})},
-                                   {"hidden_size", nullptr},
-                                   {"num_attention_heads", 5}}) {
+  const std::vector<std::pair<std::string, Json>> changes = {
+      {"model_type", "gpt2"},
+      {"attention_bias", true},
+      {"hidden_act", "relu"},
+      {"rope_scaling", Json::object({{"type", "linear"}})},
+      {"hidden_size", nullptr},
+      {"num_attention_heads", 5}};
+  for (const auto& change : changes) {
     Json json = hf_config(tiny_model_config(), 16);
-    json[key] = value;
-    INFO(key);
+    json[change.first] = change.second;
+    INFO(change.first);
     CHECK_THROWS_AS(config_from_hf(json, "config.json"), Error);
   }
 }
