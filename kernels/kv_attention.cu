@@ -28,8 +28,10 @@ constexpr int power_of_two(int least) {
 constexpr int lanes = groups > warp_size ? warp_size : power_of_two(groups);  // that share a row
 constexpr int parts = (groups + lanes - 1) / lanes;                           // groups a lane holds
 constexpr int values = parts * group_width;                                   // elements a lane holds
-constexpr int unroll = rows * values > 32 ? 2 : 4;                            // keys in flight per lane group
+constexpr int unroll = rows > 4 ? 2 : 4;                                      // keys in flight per lane group
 constexpr int step = threads / lanes;                                         // keys a pass of the CTA takes
+// On an SM: what ptxas would choose by itself makes the wide variants spill and the narrow ones slack.
+constexpr int fewest_ctas = vector_rows && parts == 1 && rows <= 2 ? 5 : 2;
 
 __device__ __forceinline__ float infinity() { return __int_as_float(0x7f800000); }
 
@@ -245,7 +247,7 @@ __device__ __forceinline__ void write(const KvAttentionParams& p, const Work& wo
 
 }  // namespace
 
-TANG_KERNEL __launch_bounds__(threads) kv_attention(const KvAttentionParams p) {
+TANG_KERNEL __launch_bounds__(threads, fewest_ctas) kv_attention(const KvAttentionParams p) {
   __shared__ Shared shared;
   const int warp = threadIdx.x / warp_size, lane = threadIdx.x % warp_size;
   const Work work(p);
