@@ -5,6 +5,7 @@
 #include "matvec.h"
 
 #include "groups.cuh"
+#include "overlap.cuh"
 
 #ifndef TANG_BATCH
 #define TANG_BATCH 1
@@ -23,19 +24,6 @@ constexpr int threads = 256, warps = threads / warp_size;
 constexpr int tile = depth * warp_size * group_width;  // elements of a row
 
 extern __shared__ uint4 vectors[];  // [B, groups of K]
-
-/// Whatever the kernel before wrote can be read from here on.
-__device__ __forceinline__ void wait_for_previous() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
-}
-/// The kernel after may take the room that this one leaves; it waits for our results itself.
-__device__ __forceinline__ void let_next_start() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-#endif
-}
 
 /// A group of w: read once, so it need not stay in the L1 cache.
 __device__ __forceinline__ uint4 stream_group(const data_t* row, int64_t at, int64_t length) {

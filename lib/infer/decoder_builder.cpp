@@ -11,7 +11,7 @@
 #include "lib/ops/matvec.h"
 #include "lib/ops/next_token.h"
 #include "lib/ops/rmsnorm.h"
-#include "lib/ops/rope.h"
+#include "lib/ops/rope_append.h"
 #include "lib/ops/swiglu.h"
 
 namespace tang {
@@ -104,15 +104,20 @@ void DecoderBuilder::normalise(OpList& list, const View& x, int64_t weight, int6
        .eps = static_cast<float>(c_.norm_eps)});
 }
 
-/// q and k turned in place, then k and v, which lie side by side, into the cache.
+/// q turned in place; k, turned, and v into the cache.
 void DecoderBuilder::append(OpList& list, size_t layer, const Shape& shape) {
   const View qkv = first(s_.qkv, rows(shape));
-  const View turned = heads(qkv, 0, c_.n_heads + c_.n_kv_heads, shape.length);
-  add(list, rope_forward, {.x = turned, .cos = s_.cos, .sin = s_.sin, .y = turned, .start = shape.start});
-  add(list, cache_append,
-      {.x = heads(qkv, c_.n_heads, 2 * c_.n_kv_heads, shape.length),
+  const View q = heads(qkv, 0, c_.n_heads, shape.length);
+  add(list, rope_append,
+      {.q = q,
+       .k = heads(qkv, c_.n_heads, c_.n_kv_heads, shape.length),
+       .v = heads(qkv, c_.n_heads + c_.n_kv_heads, c_.n_kv_heads, shape.length),
+       .cos = s_.cos,
+       .sin = s_.sin,
        .start = shape.start,
-       .cache = cached(layer, 0, 2 * c_.n_kv_heads)});
+       .y = q,
+       .k_cache = cached(layer, 0, c_.n_kv_heads),
+       .v_cache = cached(layer, c_.n_kv_heads, c_.n_kv_heads)});
 }
 
 void DecoderBuilder::attend(OpList& list, size_t layer, const Shape& shape) {

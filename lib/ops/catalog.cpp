@@ -14,6 +14,7 @@
 #include "lib/ops/reduce.h"
 #include "lib/ops/rmsnorm.h"
 #include "lib/ops/rope.h"
+#include "lib/ops/rope_append.h"
 #include "lib/ops/softmax.h"
 #include "lib/ops/swiglu.h"
 
@@ -30,6 +31,7 @@ std::span<const OpBase* const> catalog() {
       &rmsnorm_backward,
       &rope_forward,
       &rope_backward,
+      &rope_append,
       &swiglu_forward,
       &swiglu_backward,
       &attention_forward,
