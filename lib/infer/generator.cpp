@@ -57,7 +57,9 @@ void Generator::warm_up() {
   if (decoder_.device().kind() == DeviceKind::cpu) return;
   const int64_t tokens = std::min<int64_t>(3, decoder_.options().capacity - 1);
   if (tokens < 1) return;
-  const std::vector<std::vector<uint32_t>> prompts = {{0, 0}};
+  // Long enough for a first chunk and a further one, where there is room.
+  const int64_t length = std::min(decoder_.options().capacity - tokens + 1, decoder_.options().chunk + 2);
+  const std::vector<std::vector<uint32_t>> prompts = {std::vector<uint32_t>(static_cast<size_t>(length), 0)};
   for (const double temperature : {0.0, 0.0, 1.0}) {
     run(prompts, {.max_tokens = tokens, .sampling = {.temperature = temperature}});
   }
