@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "lib/base/error.h"
 #include "lib/base/rng.h"
@@ -19,20 +20,78 @@ void check_sampling(const Sampling& s) {
 
 Sampler::Sampler(const Sampling& sampling) : sampling_(sampling) { check_sampling(sampling); }
 
+namespace {
+
+/// Large vocabularies are looked at by blocks first: most hold nothing that could be drawn.
+constexpr int64_t block_size = 256;
+
+}  // namespace
+
 void Sampler::weigh(std::span<const float> logits) {
   const auto count = static_cast<int64_t>(logits.size());
   weights_.resize(logits.size());
-  const float largest = *std::max_element(logits.begin(), logits.end());
+  blocks_.clear();
+  total_ = 0;
   const float inverse = sampling_.greedy() ? 1.0f : static_cast<float>(1 / sampling_.temperature);
-  float total = 0;
+  float largest = logits[0];
   simd([&] {
-    total = sum_lanes(count, [&](int64_t i) {
-      // Past -100 fast_exp is 0, and an infinite product is clamped there.
-      return weights_[i] = fast_exp((logits[i] - largest) * inverse);
-    });
+    largest = max_lanes(count, largest, [&](int64_t i) { return logits[i]; });
+    for (int64_t begin = 0; begin < count; begin += block_size) {
+      float* weights = weights_.data() + begin;
+      const float* values = logits.data() + begin;
+      const int64_t size = std::min(block_size, count - begin);
+      // fast_exp is 0 past -104, and an infinite product is clamped there.
+      const float sum =
+          sum_lanes(size, [&](int64_t i) { return weights[i] = fast_exp((values[i] - largest) * inverse); });
+      blocks_.push_back({sum, max_lanes(size, 0.0f, [&](int64_t i) { return weights[i]; })});
+      total_ += sum;
+    }
   });
-  if (!(total > 0) || std::isinf(largest)) {
+  if (!(total_ > 0) || std::isinf(largest)) {
     fail_check("the model's logits are not finite (largest {}): its weights are damaged", largest);
+  }
+}
+
+uint32_t Sampler::draw_from_all(double random) const {
+  double left = random * total_;
+  size_t block = 0;
+  while (block + 1 < blocks_.size() && left >= blocks_[block].sum) left -= blocks_[block++].sum;
+  const size_t begin = block * block_size, end = std::min(begin + block_size, weights_.size());
+  size_t last = begin;  // that has a weight at all
+  for (size_t i = begin; i < end; ++i) {
+    if (weights_[i] > 0) last = i;
+    left -= weights_[i];
+    if (left < 0) return static_cast<uint32_t>(i);
+  }
+  return static_cast<uint32_t>(last);  // rounding: the sums were of another order
+}
+
+/// A weight that every token of use reaches.
+float Sampler::least_of_use() {
+  const auto k = static_cast<size_t>(sampling_.top_k);
+  if (k > 0 && k <= blocks_.size()) {
+    // Each of the k blocks with the largest ones has a token that reaches this.
+    largest_.clear();
+    for (const Block& block : blocks_) largest_.push_back(block.largest);
+    std::nth_element(largest_.begin(), largest_.begin() + sampling_.top_k - 1, largest_.end(),
+                     std::greater<>());
+    return largest_[k - 1];
+  }
+  // All those below (1 - p) / V together are at most 1 - p: the nucleus does not need them.
+  return k > 0 ? 0.0f
+               : static_cast<float>((1 - sampling_.top_p) * total_ / static_cast<double>(weights_.size()));
+}
+
+void Sampler::collect(float least) {
+  candidates_.clear();
+  for (size_t block = 0; block < blocks_.size(); ++block) {
+    if (blocks_[block].largest < least) continue;
+    const size_t begin = block * block_size, end = std::min(begin + block_size, weights_.size());
+    for (size_t i = begin; i < end; ++i) {
+      if (weights_[i] >= least && weights_[i] > 0) {
+        candidates_.push_back({weights_[i], static_cast<uint32_t>(i)});
+      }
+    }
   }
 }
 
@@ -54,15 +113,25 @@ void Sampler::keep_top_k() {
 
 void Sampler::keep_top_p() {
   if (sampling_.top_p >= 1) return;
-  double total = 0;
-  for (const Candidate& c : candidates_) total += c.weight;
-  // All those below (1 - p) / V together are at most 1 - p: the nucleus never needs them, nor their sorting.
-  const double floor = (1 - sampling_.top_p) * total / static_cast<double>(candidates_.size());
-  std::erase_if(candidates_, [&](const Candidate& c) { return c.weight < floor; });
-  std::sort(candidates_.begin(), candidates_.end(), likelier);
+  double total = total_;  // of what top_k left
+  if (sampling_.top_k > 0) {
+    total = 0;
+    for (const Candidate& c : candidates_) total += c.weight;
+  }
+  // The likeliest are put in order, ever more of them, until they reach p: a nucleus is mostly small.
+  const auto wanted = sampling_.top_p * total;
   double sum = 0;
   size_t kept = 0;
-  while (kept < candidates_.size() && sum < sampling_.top_p * total) sum += candidates_[kept++].weight;
+  for (size_t sorted = 0; kept < candidates_.size() && sum < wanted;) {
+    if (kept == sorted) {
+      sorted = std::min(candidates_.size(), std::max<size_t>(64, 4 * sorted));
+      const auto begin = candidates_.begin() + static_cast<ptrdiff_t>(kept);
+      const auto end = candidates_.begin() + static_cast<ptrdiff_t>(sorted);
+      if (end != candidates_.end()) std::nth_element(begin, end, candidates_.end(), likelier);
+      std::sort(begin, end, likelier);
+    }
+    sum += candidates_[kept++].weight;
+  }
   candidates_.resize(std::max<size_t>(kept, 1));
 }
 
@@ -72,15 +141,14 @@ uint32_t Sampler::pick(std::span<const float> logits, uint64_t index) {
   if (sampling_.greedy()) {
     return static_cast<uint32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
   }
-  candidates_.clear();
-  for (size_t i = 0; i < weights_.size(); ++i) {
-    if (weights_[i] > 0) candidates_.push_back({weights_[i], static_cast<uint32_t>(i)});
-  }
+  const double random = Rng(sampling_.seed).uniform(index);
+  if (sampling_.top_k == 0 && sampling_.top_p >= 1) return draw_from_all(random);
+  collect(least_of_use());
   keep_top_k();
   keep_top_p();
   double total = 0;
   for (const Candidate& c : candidates_) total += c.weight;
-  double left = Rng(sampling_.seed).uniform(index) * total;
+  double left = random * total;
   for (const Candidate& c : candidates_) {
     left -= c.weight;
     if (left < 0) return c.id;

@@ -34,13 +34,23 @@ class Sampler {
     float weight;  // exp((logit - largest) / temperature)
     uint32_t id;
   };
+  /// Of `block_size` weights side by side.
+  struct Block {
+    float sum, largest;
+  };
 
   void weigh(std::span<const float> logits);
+  uint32_t draw_from_all(double random) const;
+  float least_of_use();
+  void collect(float least);
   void keep_top_k();
   void keep_top_p();
 
   Sampling sampling_;
+  double total_ = 0;            // of weights_
   std::vector<float> weights_;  // [V]
+  std::vector<Block> blocks_;
+  std::vector<float> largest_;
   std::vector<Candidate> candidates_;
 };
 

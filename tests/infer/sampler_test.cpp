@@ -62,10 +62,16 @@ TEST_CASE("sampler: counts follow softmax(logits / temperature), cut to top-k an
 TEST_CASE("sampler: a large vocabulary keeps its tail, and top-p finds its nucleus in it") {
   std::vector<float> logits(50000, -4.0f);  // 50,000 e^-4 = 916 against e^7 = 1097
   logits[12345] = 7.0f;
-  const int draws = 400;
+  const int draws = 200;
   const double head = std::exp(7.0) / (std::exp(7.0) + 49999 * std::exp(-4.0));
   CHECK(agrees(counts({.temperature = 1, .seed = 1}, logits, draws)[12345], head, draws));
   CHECK(counts({.temperature = 1, .top_p = 0.5, .seed = 1}, logits, draws)[12345] == draws);
+  // Two stand out, and of the equals the first is the third.
+  logits[12345] = logits[40000] = -3.0f;
+  const std::vector<int> three = counts({.temperature = 1, .top_k = 3, .seed = 1}, logits, 1500);
+  CHECK(three[12345] + three[40000] + three[0] == 1500);
+  CHECK(agrees(three[12345], std::exp(1.0) / (2 * std::exp(1.0) + 1), 1500));
+  CHECK(agrees(three[0], 1 / (2 * std::exp(1.0) + 1), 1500));
 }
 
 TEST_CASE("sampler: the same seed and index give the same token, others do not") {
