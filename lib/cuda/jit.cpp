@@ -99,9 +99,9 @@ const std::string& SourceSet::text(const std::string& name) const {
   return *text;
 }
 
-std::vector<std::pair<std::string, std::string>> SourceSet::includes_of(const std::string& name) const {
+std::vector<std::pair<std::string, std::string>> SourceSet::includes_in(const std::string& text) const {
   Texts found;
-  std::vector<std::string> waiting = included_names(text(name));
+  std::vector<std::string> waiting = included_names(text);
   for (size_t next = 0; next < waiting.size(); ++next) {
     const std::string wanted = waiting[next];
     const bool known =
@@ -126,8 +126,8 @@ std::string describe(const std::vector<std::pair<std::string, std::string>>& con
 }
 
 JitResult jit_compile(const SourceSet& sources, const JitRequest& request, const JitCache& cache) {
-  const NvrtcProgram program = {request.source, sources.text(request.source),
-                                sources.includes_of(request.source), compile_options(request)};
+  const std::string& text = request.text.empty() ? sources.text(request.source) : request.text;
+  const NvrtcProgram program = {request.source, text, sources.includes_in(text), compile_options(request)};
   const Digest key = key_of(program);
   if (const auto payload = cache.find(key)) return unpack_result(*payload);
   const auto begin = std::chrono::steady_clock::now();

@@ -19,9 +19,12 @@ class SourceSet {
 
   /// A check error when there is no such file.
   const std::string& text(const std::string& name) const;
-  /// Every file that `name` includes, directly or not, in order of first mention. Names are as written
+  /// Every file that `text` includes, directly or not, in order of first mention. Names are as written
   /// between the quotes: paths below kernels/.
-  std::vector<std::pair<std::string, std::string>> includes_of(const std::string& name) const;
+  std::vector<std::pair<std::string, std::string>> includes_in(const std::string& text) const;
+  std::vector<std::pair<std::string, std::string>> includes_of(const std::string& name) const {
+    return includes_in(text(name));
+  }
 
  private:
   const std::string* find(const std::string& name) const;
@@ -32,6 +35,7 @@ struct JitRequest {
   std::string source;                                          // "rmsnorm.cu"
   std::vector<std::pair<std::string, std::string>> constants;  // {"TANG_T", "bf16"}
   std::string architecture;                                    // "sm_90a"
+  std::string text = {};                                       // generated source, instead of the file's
 };
 
 /// One __global__ function of a source.

@@ -72,10 +72,10 @@ KernelStore::KernelStore(const SourceSet& sources, std::string architecture, Jit
 
 std::shared_ptr<KernelModule> KernelStore::module(const KernelSpec& spec) {
   std::shared_ptr<KernelModule>& module =
-      modules_[fmt::format("{} {}", spec.source, describe(spec.constants))];
+      modules_[fmt::format("{} {} {}", spec.source, describe(spec.constants), spec.text)];
   if (module) return module;
   module = std::make_shared<KernelModule>();
-  module->request = {spec.source, spec.constants, architecture_};
+  module->request = {spec.source, spec.constants, architecture_, spec.text};
   const auto promise = std::make_shared<std::promise<JitResult>>();
   module->result = promise->get_future().share();
   queue_.add([this, promise, request = module->request] {
@@ -89,8 +89,9 @@ std::shared_ptr<KernelModule> KernelStore::module(const KernelSpec& spec) {
 }
 
 Kernel KernelStore::get(const KernelSpec& spec) {
-  Kernel& kernel = kernels_[fmt::format("{} {} {} {} {}", spec.source, spec.entry, describe(spec.constants),
-                                        spec.param_bytes, spec.shared_bytes)];
+  Kernel& kernel =
+      kernels_[fmt::format("{} {} {} {} {} {}", spec.source, spec.entry, describe(spec.constants),
+                           spec.param_bytes, spec.shared_bytes, spec.text)];
   if (!kernel) {
     kernel = std::make_shared<KernelState>(KernelState{spec, module(spec)});
     all_.push_back(kernel);

@@ -17,6 +17,7 @@ struct KernelSpec {
   std::vector<std::pair<std::string, std::string>> constants;  // {"TANG_T", "bf16"}
   int64_t param_bytes = 0;   // sizeof the one by-value parameter struct; checked against the loaded kernel
   int64_t shared_bytes = 0;  // dynamic shared memory a launch may ask for (opted in beyond 48 KiB)
+  std::string text = {};     // generated source; `source` is then only its name in messages
 };
 
 struct KernelState;

@@ -6,13 +6,13 @@
 #include "lib/ops/attention.h"
 #include "lib/ops/elementwise.h"
 #include "lib/ops/embedding.h"
+#include "lib/ops/glu.h"
 #include "lib/ops/kv_attention.h"
 #include "lib/ops/matmul.h"
 #include "lib/ops/matvec.h"
 #include "lib/ops/next_token.h"
 #include "lib/ops/rmsnorm.h"
 #include "lib/ops/rope_append.h"
-#include "lib/ops/swiglu.h"
 
 namespace tang {
 
@@ -151,12 +151,13 @@ void DecoderBuilder::layer_of_few(OpList& list, size_t layer, const Shape& shape
        .norm = norm_weight(at.norm2),
        .y = gate_up,
        .eps = eps});
-  add(list, matvec,
-      {.x = gate_up.slice(1, c_.ffn_dim, 2 * c_.ffn_dim),
-       .w = weight(at.down, c_.dim, c_.ffn_dim),
-       .gate = gate_up.slice(1, 0, c_.ffn_dim),
-       .residual = stream,
-       .y = stream});
+  const View gate = gate_up.slice(1, 0, c_.ffn_dim), up = gate_up.slice(1, c_.ffn_dim, 2 * c_.ffn_dim);
+  const View w = weight(at.down, c_.dim, c_.ffn_dim);
+  if (c_.activation == "silu")  // which the product does on its way in
+    return add(list, matvec, {.x = up, .w = w, .gate = gate, .residual = stream, .y = stream});
+  const View swiglu = first(s_.swiglu, n);
+  add(list, *glu_ops(c_.activation).forward, {.gate = gate, .up = up, .y = swiglu});
+  add(list, matvec, {.x = swiglu, .w = w, .residual = stream, .y = stream});
 }
 
 void DecoderBuilder::layer_of_many(OpList& list, size_t layer, const Shape& shape, bool last_of_chunk) {
@@ -179,7 +180,7 @@ void DecoderBuilder::layer_of_many(OpList& list, size_t layer, const Shape& shap
        .rstd = s_.rstd.slice(0, 0, n),
        .eps = static_cast<float>(c_.norm_eps)});
   project(list, norm, weight(at.gate_up, 2 * c_.ffn_dim, c_.dim), gate_up);
-  add(list, swiglu_forward,
+  add(list, *glu_ops(c_.activation).forward,
       {.gate = gate_up.slice(1, 0, c_.ffn_dim),
        .up = gate_up.slice(1, c_.ffn_dim, 2 * c_.ffn_dim),
        .y = swiglu});

@@ -2,6 +2,7 @@
 
 #include "lib/base/error.h"
 #include "lib/base/view.h"
+#include "lib/ops/glu.h"
 
 namespace tang {
 
@@ -46,6 +47,11 @@ std::optional<ConfigProblem> problem_in(const ModelConfig& c) {
     return ConfigProblem{"head_dim", fmt::format("head_dim {} is not supported: it must be even (RoPE turns "
                                                  "pairs) and from 2 to {}",
                                                  c.head_dim, largest_head_dim)};
+  }
+  try {
+    activation_of(c.activation);
+  } catch (const Error& error) {
+    return ConfigProblem{"activation", error.what()};
   }
   return std::nullopt;
 }

@@ -21,6 +21,7 @@ struct ModelConfig {
   double norm_eps = 1e-5;
   bool tie_embeddings = true;
   double init_std = 0.02;
+  std::string activation = "silu";  // of the feed-forward: see activation_of in lib/ops/glu.h
 
   // Derived; they need n_kv_heads and head_dim filled in (see resolve).
   int64_t q_rows() const { return n_heads * head_dim; }

@@ -5,10 +5,10 @@
 #include "lib/ops/adamw.h"
 #include "lib/ops/attention.h"
 #include "lib/ops/embedding.h"
+#include "lib/ops/glu.h"
 #include "lib/ops/matmul.h"
 #include "lib/ops/rmsnorm.h"
 #include "lib/ops/rope.h"
-#include "lib/ops/swiglu.h"
 
 namespace tang {
 
@@ -55,18 +55,20 @@ void StepBuilder::backward(OpList& list, bool first) {
        .accumulate = !first || c_.tie_embeddings});
 }
 
+void StepBuilder::activate_back(OpList& list, const View& dy, const BlockBuffers& b) {
+  const View gate = b.gate_up.slice(1, 0, c_.ffn_dim), up = b.gate_up.slice(1, c_.ffn_dim, 2 * c_.ffn_dim);
+  add(list, *glu_ops(c_.activation).backward, {.dy = dy, .gate = gate, .up = up, .d_gate = gate, .d_up = up});
+}
+
 void StepBuilder::feed_forward_backward(OpList& list, size_t layer, bool first) {
   const BlockBuffers& b = s_.blocks[layer];
   const BlockOffsets& at = layout_.blocks[layer];
   const bool still_there = layer + 1 == s_.blocks.size();
-  const View gate = b.gate_up.slice(1, 0, c_.ffn_dim), up = b.gate_up.slice(1, c_.ffn_dim, 2 * c_.ffn_dim);
   const View d_swiglu = s_.as_columns(s_.wide, c_.ffn_dim), d_norm = s_.as_columns(s_.narrow, c_.dim);
-  if (o_.recompute == Recompute::swiglu && !still_there) {
-    add(list, swiglu_forward, {.gate = gate, .up = up, .y = b.swiglu});
-  }
+  if (o_.recompute == Recompute::swiglu && !still_there) activate(list, b);
   weight_gradient(list, s_.stream, b.swiglu, gradient(at.down, c_.dim, c_.ffn_dim), !first);
   project_back(list, s_.stream, weight(at.down, c_.dim, c_.ffn_dim), d_swiglu);
-  add(list, swiglu_backward, {.dy = d_swiglu, .gate = gate, .up = up, .d_gate = gate, .d_up = up});
+  activate_back(list, d_swiglu, b);
   const bool norm_shared = o_.recompute == Recompute::norms || o_.recompute == Recompute::swiglu;
   if (norm_shared && !still_there) normalise(list, b.middle, at.norm2, b.norm2, b.rstd2);
   weight_gradient(list, b.gate_up, b.norm2, gradient(at.gate_up, 2 * c_.ffn_dim, c_.dim), !first);

@@ -4,11 +4,11 @@
 #include "lib/ops/attention.h"
 #include "lib/ops/cross_entropy.h"
 #include "lib/ops/embedding.h"
+#include "lib/ops/glu.h"
 #include "lib/ops/matmul.h"
 #include "lib/ops/reduce.h"
 #include "lib/ops/rmsnorm.h"
 #include "lib/ops/rope.h"
-#include "lib/ops/swiglu.h"
 
 namespace tang {
 
@@ -80,10 +80,12 @@ void StepBuilder::block_inside(OpList& list, size_t layer) {
        .rstd = b.rstd2,
        .eps = static_cast<float>(c_.norm_eps)});
   project(list, b.norm2, weight(at.gate_up, 2 * c_.ffn_dim, c_.dim), b.gate_up);
-  add(list, swiglu_forward,
-      {.gate = b.gate_up.slice(1, 0, c_.ffn_dim),
-       .up = b.gate_up.slice(1, c_.ffn_dim, 2 * c_.ffn_dim),
-       .y = b.swiglu});
+  activate(list, b);
+}
+
+void StepBuilder::activate(OpList& list, const BlockBuffers& b) {
+  const View gate = b.gate_up.slice(1, 0, c_.ffn_dim), up = b.gate_up.slice(1, c_.ffn_dim, 2 * c_.ffn_dim);
+  add(list, *glu_ops(c_.activation).forward, {.gate = gate, .up = up, .y = b.swiglu});
 }
 
 void StepBuilder::head(OpList& list, bool first, bool with_gradients) {

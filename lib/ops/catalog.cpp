@@ -7,6 +7,7 @@
 #include "lib/ops/cross_entropy.h"
 #include "lib/ops/elementwise.h"
 #include "lib/ops/embedding.h"
+#include "lib/ops/glu.h"
 #include "lib/ops/kv_attention.h"
 #include "lib/ops/matmul.h"
 #include "lib/ops/matvec.h"
@@ -17,6 +18,7 @@
 #include "lib/ops/rope_append.h"
 #include "lib/ops/softmax.h"
 #include "lib/ops/swiglu.h"
+#include "lib/ops/traced.h"
 
 namespace tang {
 
@@ -34,6 +36,12 @@ std::span<const OpBase* const> catalog() {
       &rope_append,
       &swiglu_forward,
       &swiglu_backward,
+      &gelu_glu_forward,
+      &gelu_glu_backward,
+      &gelu_tanh_glu_forward,
+      &gelu_tanh_glu_backward,
+      &relu2_glu_forward,
+      &relu2_glu_backward,
       &attention_forward,
       &attention_backward,
       &softmax_forward,
@@ -52,6 +60,11 @@ std::span<const OpBase* const> catalog() {
       &gather_heads,
       &cache_append,
       &cache_concat,
+      &elementwise_1,
+      &elementwise_2,
+      &elementwise_3,
+      &elementwise_4,
+      &elementwise_broadcast,
   };
   return ops;
 }

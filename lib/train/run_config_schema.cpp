@@ -42,6 +42,9 @@ std::vector<Field> model_fields() {
           at_least(2, TANG_INTEGER(model.head_dim, "size of a head, even, up to 256; auto: dim / n_heads"))),
       required(at_least(1, TANG_INTEGER(model.ffn_dim, "width inside the feed-forward"))),
       required(at_least(1, TANG_INTEGER(model.vocab_size, "token ids are below it"))),
+      TANG_TEXT(model.activation,
+                "the feed-forward computes act(gate) * up: silu, gelu, gelu_tanh, relu2, or an expression in "
+                "x such as `x * sigmoid(1.702 * x)` (docs/EXPRESSIONS.md)"),
       above(0, TANG_NUMBER(model.rope_theta, "base of the rotation frequencies")),
       above(0, TANG_NUMBER(model.norm_eps, "added to the mean square in RMSNorm")),
       TANG_SWITCH(model.tie_embeddings, "the head is the embedding table"),

@@ -92,8 +92,9 @@ std::vector<std::vector<uint32_t>> ids_of(const std::vector<Generated>& texts) {
 }
 
 /// Prompts around a chunk of 8: none, less than one, exactly one (a last token is in none), three.
-void equals_the_forward(Device& device) {
-  const Weights weights(device);
+void equals_the_forward(Device& device, const char* activation = "silu") {
+  Weights weights(device);
+  weights.config.activation = activation;
   for (const int64_t batch : {6, 9}) {  // few rows and many: both ways through a step
     Generator generator(device, weights.config, weights.view,
                         {.batch = batch, .capacity = longest, .chunk = 8});
@@ -136,10 +137,12 @@ void stands_alone(Device& device) {
 TEST_CASE("generator: greedy text is the uncached forward's, token for token") {
   CpuDevice device(2);
   equals_the_forward(device);
+  equals_the_forward(device, "relu2");
 }
 
 TEST_CASE("generator: greedy text is the uncached forward's on CUDA" * doctest::skip(!cuda_available())) {
   equals_the_forward(*open_device("cuda", false));
+  equals_the_forward(*open_device("cuda", false), "relu2");
 }
 
 TEST_CASE("generator: a text does not depend on what stands beside it") {
