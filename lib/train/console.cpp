@@ -1,8 +1,10 @@
 #include "lib/train/console.h"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "lib/base/text.h"
@@ -15,7 +17,23 @@ std::string optional_number(const std::optional<double>& value, fmt::format_stri
   return value ? fmt::format(format, *value) : "-";
 }
 
+/// Columns of the terminal; 80 where it does not say.
+size_t terminal_width() {
+  winsize size{};
+  return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
 }  // namespace
+
+std::string live_line(const std::string& line, size_t width) {
+  std::string shorter;
+  for (const char c :
+       line.starts_with("step") ? trim(std::string_view(line).substr(4)) : std::string_view(line)) {
+    if (c != ' ' || shorter.empty() || shorter.back() != ' ') shorter += c;
+  }
+  // A line that fills the last column wraps, and then the next one no longer overwrites it.
+  return shorter.substr(0, std::max<size_t>(width, 2) - 1);
+}
 
 Console::Console(int64_t total_steps) : total_steps_(total_steps), live_(::isatty(STDOUT_FILENO) == 1) {}
 
@@ -38,7 +56,7 @@ void Console::step(const MetricsRow& row, double eta_seconds, int64_t memory_byt
       row.mfu ? fmt::format("{:.1f}%", 100 * *row.mfu) : "-", human_bytes(static_cast<double>(memory_bytes)),
       human_seconds(eta_seconds));
   if (live_) {
-    fmt::print("\r\x1b[K{}", line);
+    fmt::print("\r\x1b[K{}", live_line(line, terminal_width()));
   } else {
     fmt::print("{}\n", line);
   }

@@ -28,4 +28,7 @@ class Console {
   std::chrono::steady_clock::time_point last_drawn_;
 };
 
+/// `line` as it is shown on a terminal of `width` columns: without its first word, spaces single, cut to fit.
+std::string live_line(const std::string& line, size_t width);
+
 }  // namespace tang
