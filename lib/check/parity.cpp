@@ -210,7 +210,7 @@ class Parity {
                                                   : "not run";
     if (row.from_cpu >= 0) verdict += fmt::format(", {:.2f} from cpu", row.from_cpu);
     if (row.counts.skipped > 0)
-      verdict += fmt::format(", {} skipped: {}", row.counts.skipped, row.skipped_because);
+      verdict += fmt::format(", {} skipped:\n    {}", row.counts.skipped, row.skipped_because);
     fmt::print("{:<22} {:<14} {:<4} {:>5} {:>9.3f}  {}\n", plan.op().name(), row.impl, name_of(plan.mode()),
                row.counts.passed + row.counts.failed, row.worst, verdict);
     for (size_t i = 0; i < std::min(row.failures.size(), most_shown); ++i)
