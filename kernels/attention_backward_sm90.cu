@@ -75,58 +75,46 @@ __device__ __forceinline__ float2 load_pair(uint32_t address) {
   asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(value.x), "=f"(value.y) : "r"(address));
   return value;
 }
-/// A row of 128 floats by a whole warp; afterwards lane 0 may announce it.
-__device__ __forceinline__ void store_row(uint32_t address, const float4& v, int lane) {
-  asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(address + 16 * lane), "f"(v.x), "f"(v.y),
-               "f"(v.z), "f"(v.w)
-               : "memory");
-  __syncwarp();
+__device__ __forceinline__ void bulk_load(uint32_t target, const void* source, uint32_t bytes,
+                                          uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(target),
+      "l"(source), "r"(bytes), "r"(barrier)
+      : "memory");
 }
 
-/// One warp claims items and feeds K, V, and each step's Q, dO, log-sum-exp and delta. The tiles come by the
-/// copy engine; the two short rows pass through the lanes' registers, so that every write a reader waits for
-/// is an ordinary one.
+/// One thread claims items and feeds K, V, and each step's Q, dO, log-sum-exp and delta.
 __device__ __forceinline__ void produce(const AttentionBackwardSm90Params& p, const Layout& at, int blocks) {
-  const int group = p.heads / p.kv_heads, lane = threadIdx.x;
+  const int group = p.heads / p.kv_heads;
   int step = 0;
   for (int items = 0;; ++items) {
     const int b = items & 1;
-    const int index = __shfl_sync(all_lanes, lane == 0 ? atomicAdd(p.next, 1u) : 0u, 0);
-    const Item item = item_at(index, blocks, p.kv_heads, p.batch * p.kv_heads, p.section);
+    const Item item = item_at(atomicAdd(p.next, 1u), blocks, p.kv_heads, p.batch * p.kv_heads, p.section);
     barrier_wait(at.kv_empty(b), ((items >> 1) & 1) ^ 1);
-    if (lane == 0) {
-      store_shared(at.item(b), item.n);
-      store_shared(at.item(b) + 4, item.kv_head);
-      store_shared(at.item(b) + 8, item.batch);
-      if (item.n < 0) {
-        barrier_arrive(at.kv_full(b));
-      } else {
-        barrier_expect(at.kv_full(b), 2 * tile_bytes);
-        tma_load_5d(at.k(b), &p.k, at.kv_full(b), 0, item.n * block, 0, item.kv_head, item.batch);
-        tma_load_5d(at.v(b), &p.v, at.kv_full(b), 0, item.n * block, 0, item.kv_head, item.batch);
-      }
+    store_shared(at.item(b), item.n);
+    store_shared(at.item(b) + 4, item.kv_head);
+    store_shared(at.item(b) + 8, item.batch);
+    if (item.n < 0) {
+      barrier_arrive(at.kv_full(b));
+      return;
     }
-    if (item.n < 0) return;
+    barrier_expect(at.kv_full(b), 2 * tile_bytes);
+    tma_load_5d(at.k(b), &p.k, at.kv_full(b), 0, item.n * block, 0, item.kv_head, item.batch);
+    tma_load_5d(at.v(b), &p.v, at.kv_full(b), 0, item.n * block, 0, item.kv_head, item.batch);
 #pragma unroll 1
     for (int h = item.kv_head * group; h < (item.kv_head + 1) * group; ++h) {
       int row = ((item.batch * p.heads + h) * blocks + item.n) * block;
 #pragma unroll 1
       for (int m = item.n * block; m < blocks * block; m += block, ++step, row += block) {
         const int s = step & 1;
-        const float4 lse = reinterpret_cast<const float4*>(p.lse + row)[lane];
         barrier_wait(at.q_empty(s), ((step >> 1) & 1) ^ 1);
-        store_row(at.lse(s), lse, lane);
-        if (lane == 0) {
-          barrier_expect(at.q_full(s), tile_bytes);
-          tma_load_5d(at.q(s), &p.q, at.q_full(s), 0, m, 0, h, item.batch);
-        }
-        const float4 delta = reinterpret_cast<const float4*>(p.delta + row)[lane];
+        barrier_expect(at.q_full(s), tile_bytes + row_bytes);
+        tma_load_5d(at.q(s), &p.q, at.q_full(s), 0, m, 0, h, item.batch);
+        bulk_load(at.lse(s), p.lse + row, row_bytes, at.q_full(s));
         barrier_wait(at.do_empty(s), ((step >> 1) & 1) ^ 1);
-        store_row(at.delta(s), delta, lane);
-        if (lane == 0) {
-          barrier_expect(at.do_full(s), tile_bytes);
-          tma_load_5d(at.d_o(s), &p.d_o, at.do_full(s), 0, m, 0, h, item.batch);
-        }
+        barrier_expect(at.do_full(s), tile_bytes + row_bytes);
+        tma_load_5d(at.d_o(s), &p.d_o, at.do_full(s), 0, m, 0, h, item.batch);
+        bulk_load(at.delta(s), p.delta + row, row_bytes, at.do_full(s));
       }
     }
   }
@@ -374,7 +362,7 @@ extern "C" __global__ void __launch_bounds__(384, 1)
   __syncthreads();
   if (threadIdx.x < 128) {
     lower_registers<32>();
-    if (threadIdx.x < 32) produce(p, at, blocks);
+    if (threadIdx.x == 0) produce(p, at, blocks);
     if (threadIdx.x == 32) write_dq(p, at, blocks);
   } else {
     raise_registers<232>();
