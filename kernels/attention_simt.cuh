@@ -16,7 +16,6 @@
 #include "attention.h"
 #include "common.cuh"
 #include "ptx/cp_async.cuh"
-#include "ptx/ldmatrix.cuh"  // shared_address
 
 constexpr int head_dim = TANG_HEAD_DIM;          // a multiple of 4, at most 128
 constexpr int tile_rows = TANG_TILE_ROWS;        // 32, 64 or 128

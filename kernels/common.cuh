@@ -49,6 +49,11 @@ __device__ __forceinline__ bf16 from_float<bf16>(float value) {
   return to_bf16(value);
 }
 
+/// The 32-bit address that instructions on shared memory take.
+__device__ __forceinline__ uint32_t shared_address(const void* pointer) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
+}
+
 /// Elements of T in one 16-byte access.
 template <class T>
 constexpr int vector_width = 16 / sizeof(T);

@@ -1,10 +1,7 @@
 // Matrix fragments from shared memory, sm_75 and newer.
 #pragma once
 
-/// The 32-bit shared-memory address of a generic pointer.
-__device__ __forceinline__ uint32_t shared_address(const void* pointer) {
-  return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
-}
+#include "common.cuh"
 
 /// Four 8×8 matrices of 16-bit elements: lanes 8i … 8i + 7 give the addresses of the rows of matrix i, and
 /// lane l receives elements 2(l % 4), 2(l % 4) + 1 of row l / 4 of each. Volatile: it reads memory that
