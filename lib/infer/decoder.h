@@ -72,9 +72,6 @@ class Decoder {
   /// Those of one sequence, of the ids that may be chosen.
   std::span<const float> logits(int64_t sequence) const;
 
-  /// The ops of a step, for profiles.
-  const OpList& step_ops() const { return step_; }
-
  private:
   Device& device_;
   ModelConfig config_;

@@ -2,6 +2,8 @@
 // Nothing of size T² is stored. Method: tiled online softmax (Dao et al., FlashAttention-2, 2023).
 #pragma once
 
+#include <cmath>
+
 #include "lib/ops/op.h"
 
 namespace tang {
@@ -24,6 +26,11 @@ struct AttentionBackward {
   View workspace;   // f32 scratch: sums of dQ in whole tiles of 128 rows, and what goes with them
   float scale = 0;  // 0: 1 / sqrt(D)
 };
+
+/// The factor of the scores: `wanted`, or 1 / sqrt(D) for 0. The references have their own.
+inline float attention_scale(float wanted, int64_t head_dim) {
+  return wanted != 0 ? wanted : 1.0f / std::sqrt(static_cast<float>(head_dim));
+}
 
 extern const Op<AttentionForward> attention_forward;
 extern const Op<AttentionBackward> attention_backward;

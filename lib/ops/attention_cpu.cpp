@@ -195,7 +195,7 @@ struct Shape {
         dim(q.dim(3)),
         blocks((length + block - 1) / block),
         group(heads / kv_heads),
-        scale(wanted_scale != 0 ? wanted_scale : 1.0f / std::sqrt(static_cast<float>(dim))) {}
+        scale(attention_scale(wanted_scale, dim)) {}
 };
 
 /// Tasks [begin, end) of (batch, head, query block), the block fastest.

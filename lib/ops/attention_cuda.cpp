@@ -13,10 +13,6 @@ constexpr int64_t simt_threads = 128;
 
 AttentionStrides strides_of(const View& view) { return {view.stride(0), view.stride(1), view.stride(2)}; }
 
-float scale_of(float wanted, int64_t head_dim) {
-  return wanted != 0 ? wanted : 1.0f / std::sqrt(static_cast<float>(head_dim));
-}
-
 using Named = std::initializer_list<std::pair<const char*, const View*>>;
 
 /// Every row of a head starts at a multiple of 16 bytes.
@@ -177,7 +173,7 @@ AttentionForwardParams attention_params(const AttentionForward& a) {
           .heads = static_cast<int32_t>(a.q.dim(2)),
           .kv_heads = static_cast<int32_t>(a.k.dim(2)),
           .head_dim = static_cast<int32_t>(a.q.dim(3)),
-          .scale = scale_of(a.scale, a.q.dim(3))};
+          .scale = attention_scale(a.scale, a.q.dim(3))};
 }
 
 AttentionBackwardParams attention_params(const AttentionBackward& a) {
@@ -204,7 +200,7 @@ AttentionBackwardParams attention_params(const AttentionBackward& a) {
           .heads = static_cast<int32_t>(a.q.dim(2)),
           .kv_heads = static_cast<int32_t>(a.k.dim(2)),
           .head_dim = static_cast<int32_t>(a.q.dim(3)),
-          .scale = scale_of(a.scale, a.q.dim(3))};
+          .scale = attention_scale(a.scale, a.q.dim(3))};
 }
 
 std::string attention_refusal(const AttentionForward& a, int64_t rows, bool aligned) {

@@ -50,10 +50,6 @@ std::string first_refusal(std::initializer_list<std::pair<const char*, const Vie
   return "";
 }
 
-float scale_of(float scale, int64_t head_dim) {
-  return scale != 0 ? scale : 1.0f / std::sqrt(static_cast<float>(head_dim));
-}
-
 }  // namespace
 
 std::string attention_forward_sm90_supports(const DeviceCaps& caps, const AttentionForward& a) {
@@ -74,7 +70,7 @@ std::function<void()> attention_forward_sm90(CudaDevice& device, const Attention
   params.length = static_cast<int32_t>(a.q.dim(1));
   params.heads = static_cast<int32_t>(a.q.dim(2));
   params.kv_heads = static_cast<int32_t>(a.k.dim(2));
-  params.scale = scale_of(a.scale, head_dim);
+  params.scale = attention_scale(a.scale, head_dim);
   const int64_t shared =
       6 * tile_rows * head_dim * 2 + 1024 + 256;  // Q, K, V twice each; alignment; barriers
   const Kernel kernel =
@@ -135,7 +131,7 @@ std::function<void()> attention_backward_sm90(CudaDevice& device, const Attentio
       int64_t{16} << 20;  // of f32 sums: beyond the L2's half their adds run at memory speed
   main.section =
       static_cast<int32_t>(std::max<int64_t>(1, resident_bytes / (heads / kv_heads * rows * 64 * 4)));
-  main.kv_heads = static_cast<int32_t>(kv_heads), main.scale = scale_of(a.scale, 64);
+  main.kv_heads = static_cast<int32_t>(kv_heads), main.scale = attention_scale(a.scale, 64);
 
   AttentionBackwardFinishParams after{};
   after.sums = sums, after.dq = a.dq.data;

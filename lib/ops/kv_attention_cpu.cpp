@@ -9,6 +9,7 @@
 
 #include "lib/base/error.h"
 #include "lib/device/simd.h"
+#include "lib/ops/attention.h"
 #include "lib/ops/kv_attention.h"
 
 #define TANG_INLINE inline __attribute__((always_inline))
@@ -34,7 +35,7 @@ class Task {
         dim_(a.q.dim(3)),
         group_(a.q.dim(2) / a.k.dim(2)),
         chunks_((group_ * queries_ + most_rows - 1) / most_rows),
-        scale_(a.scale != 0 ? a.scale : 1.0f / std::sqrt(static_cast<float>(dim_))),
+        scale_(attention_scale(a.scale, dim_)),
         tile_(static_cast<size_t>(tile_keys * dim_)),
         q_(static_cast<size_t>(most_rows * dim_)),
         o_(q_.size()) {}
