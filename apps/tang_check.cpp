@@ -17,12 +17,14 @@ void declare_parity(Cli& cli, ParityOptions& options) {
   cli.subcommand("parity", "each implementation x dtype x shape against the f64 reference",
                  "tang-check parity\n"
                  "tang-check parity attention --device cuda --dtype bf16\n"
-                 "tang-check parity rmsnorm_forward --case \"N=7 C=33 -residual -sum\"")
+                 "tang-check parity rmsnorm_forward --case \"N=7 C=33 -residual -sum\"\n"
+                 "compute-sanitizer --tool racecheck tang-check parity --small --device cuda")
       .positional("op", options.ops, "ops or families (default: all)")
       .option("--device", options.device, "cpu, cuda, cuda:N, or all that this machine has")
       .option("--dtype", options.dtype, "f32, bf16 or all")
       .option("--impl", options.impl, "one implementation's name, or all")
       .option("--case", options.only_case, "one case of your own instead of the registered ones")
+      .flag("--small", options.small, "small cases only, for compute-sanitizer")
       .flag("--quiet", options.quiet, "print failures only");
 }
 

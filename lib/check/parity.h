@@ -15,6 +15,7 @@ struct ParityOptions {
   std::string dtype = "all";     // f32, bf16, all
   std::string impl = "all";
   std::string only_case;  // "": the registered cases
+  bool small = false;     // only the registered cases of at most 2^25 operations and 2^22 bytes
   bool quiet = false;     // print failures only
 };
 
