@@ -314,8 +314,7 @@ __device__ __forceinline__ void consume(const AttentionBackwardSm90Params& p, co
       }
       wgmma_wait<0>();  // dV has read its registers and dO
       wgmma_hold(dv);
-      __syncwarp();  // delta too is read by every lane
-      if (thread % 32 == 0) barrier_arrive(at.do_empty(stage));
+      barrier_arrive(at.do_empty(stage));  // by every thread: each has read delta
       pack(dp, packed);
       store_ds(packed, at.ds(stage), consumer);
       fence_async_proxy();
@@ -325,7 +324,7 @@ __device__ __forceinline__ void consume(const AttentionBackwardSm90Params& p, co
       wgmma_wait<0>();
       wgmma_hold(dk);
       wgmma_hold(dq);
-      if (thread == 0) barrier_arrive(at.q_empty(stage));
+      barrier_arrive(at.q_empty(stage));  // by every thread: each has read log-sum-exp
       hand_over_dq(dq, at, consumer, step);
       m = m + 1 == blocks ? item.n : m + 1;
     }
@@ -351,9 +350,9 @@ extern "C" __global__ void __launch_bounds__(384, 1)
       barrier_init(at.kv_full(i), 1);
       barrier_init(at.kv_empty(i), 3);  // two consumers and the writer
       barrier_init(at.q_full(i), 1);
-      barrier_init(at.q_empty(i), 2);
+      barrier_init(at.q_empty(i), 256);
       barrier_init(at.do_full(i), 1);
-      barrier_init(at.do_empty(i), 8);  // every consumer warp
+      barrier_init(at.do_empty(i), 256);
     }
     barrier_init(at.dq_full(), 256);
     barrier_init(at.dq_empty(), 1);
