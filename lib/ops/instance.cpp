@@ -164,18 +164,19 @@ void Instance::load_repeated() {
     const OperandPlan& plan = plan_of(slot);
     device_.fill_bytes(slot.buffer.data(), placement_.garbage, slot.buffer.bytes());
     if (!plan.reads || plan.size() == 0) continue;
-    const int64_t width = plan.dims.back();
-    const int64_t block = std::min(plan.size(), std::max<int64_t>(most / width, 1) * width);
-    std::vector<std::byte> bytes(static_cast<size_t>(block * size_of(plan.dtype)));
-    const std::vector<double> values = case_.draw(slot.index, block);
-    for (int64_t i = 0; i < block; ++i)
-      store_value(bytes.data() + i * size_of(plan.dtype), values[i], plan.dtype);
+    if (slot.block.empty()) {
+      const int64_t width = plan.dims.back();
+      const int64_t count = std::min(plan.size(), std::max<int64_t>(most / width, 1) * width);
+      slot.block.resize(static_cast<size_t>(count * size_of(plan.dtype)));
+      const std::vector<double> values = case_.draw(slot.index, count);
+      for (int64_t i = 0; i < count; ++i)
+        store_value(slot.block.data() + i * size_of(plan.dtype), values[i], plan.dtype);
+    }
     char* payload = static_cast<char*>(slot.view.data);
-    device_.upload(payload, bytes.data(), static_cast<int64_t>(bytes.size()));
+    device_.upload(payload, slot.block.data(), static_cast<int64_t>(slot.block.size()));
     const int64_t total = plan.size() * size_of(plan.dtype);
-    for (int64_t done = static_cast<int64_t>(bytes.size()); done < total; done *= 2)
+    for (int64_t done = static_cast<int64_t>(slot.block.size()); done < total; done *= 2)
       device_.copy(payload + done, payload, std::min(done, total - done));
-    device_.synchronize();
   }
   refill_scratch();
   device_.synchronize();
@@ -230,18 +231,34 @@ std::vector<Instance::Output> Instance::fetch(std::string& damage) {
 
 namespace {
 
-void digest_bytes(std::span<const std::byte> bytes, Dtype dtype, Instance::Digest& digest) {
-  const uint64_t exponents = dtype == Dtype::bf16 ? 0x7f80 : 0x7f800000;
-  const int lane = dtype == Dtype::bf16 ? 16 : 32;
-  for (size_t i = 0; i < bytes.size(); i += 8) {
-    uint64_t word = 0;
-    std::memcpy(&word, bytes.data() + i, std::min<size_t>(8, bytes.size() - i));
-    digest.hash = (digest.hash ^ word) * 0x9e3779b97f4a7c15u;
-    digest.hash ^= digest.hash >> 29;
-    if (dtype == Dtype::u32) continue;
-    for (int shift = 0; shift < 64; shift += lane)
-      digest.finite &= ((word >> shift) & exponents) != exponents;
+template <class Word>
+bool all_finite(std::span<const std::byte> bytes, Word exponent) {
+  bool finite = true;
+  for (size_t i = 0; i + sizeof(Word) <= bytes.size(); i += sizeof(Word)) {
+    Word word;
+    std::memcpy(&word, bytes.data() + i, sizeof word);
+    finite &= (word & exponent) != exponent;
   }
+  return finite;
+}
+
+/// Eight independent lanes, so that the multiplications overlap: the outputs are gigabytes.
+void digest_bytes(std::span<const std::byte> bytes, Dtype dtype, Instance::Digest& digest) {
+  constexpr size_t lanes = 8;
+  const auto mix = [](uint64_t hash, uint64_t word) {
+    hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
+    return hash ^ (hash >> 29);
+  };
+  uint64_t hash[lanes], words[lanes];
+  for (size_t k = 0; k < lanes; ++k) hash[k] = digest.hash + k;
+  for (size_t i = 0; i < bytes.size(); i += sizeof words) {
+    std::fill_n(words, lanes, 0);
+    std::memcpy(words, bytes.data() + i, std::min(sizeof words, bytes.size() - i));
+    for (size_t k = 0; k < lanes; ++k) hash[k] = mix(hash[k], words[k]);
+  }
+  for (const uint64_t lane : hash) digest.hash = mix(digest.hash, lane);
+  if (dtype == Dtype::bf16) digest.finite &= all_finite<uint16_t>(bytes, 0x7f80);
+  if (dtype == Dtype::f32) digest.finite &= all_finite<uint32_t>(bytes, 0x7f800000);
 }
 
 }  // namespace

@@ -50,6 +50,7 @@ class Instance {
     Buffer buffer;     // guard, payload, guard; empty for an output in its input's memory
     View view;
     std::vector<std::byte> image;  // as loaded, guards included
+    std::vector<std::byte> block;  // what load_repeated repeats, drawn at its first call
   };
   const OperandPlan& plan_of(const Slot& slot) const { return case_.operands()[slot.index]; }
   Slot* slot_of(std::string_view name);
