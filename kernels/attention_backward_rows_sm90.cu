@@ -5,22 +5,22 @@
 
 namespace {
 
-constexpr int D = 64;
-constexpr int block = 128;  // queries of a dQ tile
+constexpr int D = TANG_HEAD_DIM;
+constexpr int block = D == 64 ? 128 : 64;  // queries of a dQ tile
+constexpr int team = D / 8;                // threads a row, 16 bytes each
 constexpr float log2e = 1.4426950408889634f;
 
 }  // namespace
 
-/// Eight threads a query row, 16 bytes each: delta = Σ o · d_o, the padded log-sum-exp, and the counters back
-/// to zero.
+/// A team a query row: delta = Σ o · d_o, the padded log-sum-exp, and the counters back to zero.
 TANG_KERNEL attention_backward_prepare_sm90(const AttentionBackwardPrepareParams p) {
   const int blocks = (p.length + block - 1) / block, rows = blocks * block;
   const int64_t pairs = static_cast<int64_t>(p.batch) * p.heads;
   const int64_t thread = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (thread <= pairs * blocks) p.turns[thread] = 0;
   const int64_t row =
-      thread / 8;  // the grid covers whole rows, and whole warps hold the same pair or the next
-  const int part = threadIdx.x % 8;
+      thread / team;  // the grid covers whole rows, and whole warps hold the same pair or the next
+  const int part = threadIdx.x % team;
   if (row >= pairs * rows) return;
   const int64_t pair = row / rows, t = row % rows, batch = pair / p.heads, head = pair % p.heads;
   float sum = 0;
@@ -33,9 +33,9 @@ TANG_KERNEL attention_backward_prepare_sm90(const AttentionBackwardPrepareParams
 #pragma unroll
     for (int i = 0; i < 8; ++i) sum += left[i] * right[i];
   }
-  const unsigned team = 0xffu << (threadIdx.x % 32 / 8 * 8);
+  const unsigned lanes = ((1u << team) - 1) << (threadIdx.x % 32 / team * team);
 #pragma unroll
-  for (int offset = 4; offset > 0; offset /= 2) sum += __shfl_xor_sync(team, sum, offset);
+  for (int offset = team / 2; offset > 0; offset /= 2) sum += __shfl_xor_sync(lanes, sum, offset);
   if (part != 0) return;
   p.padded_lse[row] = t < p.length ? p.lse[pair * p.length + t] * log2e : __int_as_float(0x7f800000);
   p.delta[row] = sum;
@@ -60,8 +60,10 @@ TANG_KERNEL attention_backward_finish_sm90(const AttentionBackwardFinishParams p
       low[2 * c] = v.x * p.scale, low[2 * c + 1] = v.y * p.scale;
       high[2 * c] = v.z * p.scale, high[2 * c + 1] = v.w * p.scale;
     }
-    const int64_t row = tile % blocks * block + warp * 16 + quad;
-    if (row < p.length) store_vector(dq + row * p.dq_row + 8 * group, low);
-    if (row + 8 < p.length) store_vector(dq + (row + 8) * p.dq_row + 8 * group, high);
+    // The second warpgroup has the lower rows, or the right half of the columns.
+    const int64_t row = tile % blocks * block + (D == 64 ? warp : warp % 4) * 16 + quad;
+    bf16* target = dq + row * p.dq_row + (D == 64 ? 0 : warp / 4 * 64) + 8 * group;
+    if (row < p.length) store_vector(target, low);
+    if (row + 8 < p.length) store_vector(target + 8 * p.dq_row, high);
   }
 }

@@ -18,19 +18,19 @@ struct AttentionForwardSm90Params {
   float scale;
 };
 
-// The backward keeps its sums of dQ in f32 tiles of 128 queries × 64, in accumulator order (see
-// attention_backward_sm90.cu), and pads rows to a multiple of 128: R = 128 · ceil(T / 128).
+// The backward keeps its sums of dQ in f32 tiles of M queries × D, in accumulator order (see the kernels; M
+// is 128 at D = 64 and 64 at D = 128), and pads rows to a multiple of M: R = M · ceil(T / M).
 struct AttentionBackwardSm90Params {
-  AttentionTensorMap q;    // [B, T, H, 64], box 128 rows
-  AttentionTensorMap d_o;  // [B, T, H, 64], box 128 rows
-  AttentionTensorMap k;    // [B, T, Hkv, 64], box 128 rows
-  AttentionTensorMap v;    // [B, T, Hkv, 64], box 128 rows
-  AttentionTensorMap dk;   // [B, T, Hkv, 64], box 64 rows
-  AttentionTensorMap dv;   // [B, T, Hkv, 64], box 64 rows
+  AttentionTensorMap q;    // [B, T, H, D], box M rows, all slabs
+  AttentionTensorMap d_o;  // [B, T, H, D], box M rows, all slabs
+  AttentionTensorMap k;    // [B, T, Hkv, D], box 128 rows, all slabs
+  AttentionTensorMap v;    // [B, T, Hkv, D], box 128 rows, all slabs
+  AttentionTensorMap dk;   // [B, T, Hkv, D], box 64 rows, one slab
+  AttentionTensorMap dv;   // [B, T, Hkv, D], box 64 rows, one slab
   const float* lse;        // [B, H, R]: log-sum-exp · log2 e, +infinity past T
   const float* delta;      // [B, H, R]: Σ_d o · d_o, 0 past T
-  float* dq;               // [B, H, R / 128][128 × 64]
-  uint32_t* turns;         // [B, H, R / 128]: how many key blocks have been added; zero before
+  float* dq;               // [B, H, R / M][M × D]
+  uint32_t* turns;         // [B, H, R / M]: how many key blocks have been added; zero before
   uint32_t* next;          // [1]: the next work item; zero before
   int32_t batch, length, heads, kv_heads;
   int32_t section;  // (batch, KV head) pairs walked together, so that their dQ sums stay in L2
@@ -38,19 +38,19 @@ struct AttentionBackwardSm90Params {
 };
 
 struct AttentionBackwardPrepareParams {
-  const void* o;      // [B, T, H, 64]
-  const void* d_o;    // [B, T, H, 64]
-  const float* lse;   // [B, H, T]
-  float* padded_lse;  // [B, H, R]
-  float* delta;       // [B, H, R]
-  uint32_t* turns;    // [B, H, R / 128], and one more: all set to zero
+  const void* o;                                              // [B, T, H, D]
+  const void* d_o;                                            // [B, T, H, D]
+  const float* lse;                                           // [B, H, T]
+  float* padded_lse;                                          // [B, H, R]
+  float* delta;                                               // [B, H, R]
+  uint32_t* turns;                                            // [B, H, R / M], and one more: all set to zero
   int64_t o_batch, o_row, o_head, do_batch, do_row, do_head;  // elements
   int32_t batch, length, heads;
 };
 
 struct AttentionBackwardFinishParams {
-  const float* sums;                  // [B, H, R / 128][128 × 64]
-  void* dq;                           // [B, T, H, 64]
+  const float* sums;                  // [B, H, R / M][M × D]
+  void* dq;                           // [B, T, H, D]
   int64_t dq_batch, dq_row, dq_head;  // elements
   int32_t batch, length, heads;
   float scale;

@@ -17,6 +17,10 @@ std::vector<CaseText> shared_cases() {
       "B=1 T=129 H=9 Hkv=3 D=64", "B=3 T=257 H=2 Hkv=1 D=64", "B=1 T=1023 H=2 Hkv=1 D=32",
       "B=8 T=1 H=2 Hkv=1 D=64", "B=3 T=7 H=2 Hkv=2 D=128 @strided",
       "B=2 T=127 H=4 Hkv=2 D=64 scale=0.3 @strided",
+      // around the tiles of head size 128
+      "B=8 T=1 H=2 Hkv=1 D=128", "B=1 T=63 H=7 Hkv=1 D=128 @strided", "B=3 T=65 H=2 Hkv=2 D=128",
+      "B=2 T=127 H=4 Hkv=2 D=128 scale=0.3 @strided", "B=1 T=129 H=14 Hkv=2 D=128 @strided",
+      "B=1 T=1023 H=2 Hkv=1 D=128",
       // head sizes
       "B=2 T=33 H=2 Hkv=1 D=1", "B=1 T=65 H=2 Hkv=1 D=2", "B=2 T=63 H=2 Hkv=1 D=6",
       "B=1 T=65 H=2 Hkv=1 D=59 @strided", "B=1 T=65 H=2 Hkv=1 D=80", "B=1 T=129 H=2 Hkv=1 D=96 @strided",

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t tile_rows = 128;
 
-int64_t tiles(int64_t length) { return (length + tile_rows - 1) / tile_rows; }
+int64_t tiles(int64_t length, int64_t rows = tile_rows) { return (length + rows - 1) / rows; }
 
 /// The five-dimensional map {64, T, D/64, heads, B} of a [B, T, heads, D] view, with a box of `rows` ×
 /// `slabs` slabs.
@@ -89,7 +89,7 @@ std::function<void()> attention_forward_sm90(CudaDevice& device, const Attention
 
 std::string attention_backward_sm90_supports(const DeviceCaps& caps, const AttentionBackward& a) {
   if (std::string reason = common_refusal(caps, a.q); !reason.empty()) return reason;
-  if (a.q.dim(3) != 64) return "head size 64 only";
+  if (a.q.dim(3) != 64 && a.q.dim(3) != 128) return "head size 64 or 128 only";
   return first_refusal({{"q", &a.q},
                         {"k", &a.k},
                         {"v", &a.v},
@@ -100,12 +100,33 @@ std::string attention_backward_sm90_supports(const DeviceCaps& caps, const Atten
                         {"dv", &a.dv}});
 }
 
+namespace {
+
+/// What the backward's kernel for a head size fixes, as in its source.
+struct BackwardKernel {
+  const char *source, *entry;
+  int64_t queries;  // of a step, and of a tile of dQ sums; an item has tile_rows keys
+  int64_t shared;
+};
+BackwardKernel backward_kernel(int64_t head_dim) {
+  // Tiles, dS, dQ; log-sum-exp and delta; barriers.
+  if (head_dim == 64)
+    return {"attention_backward_sm90.cu", "attention_backward_sm90", 128,
+            8 * 16384 + 2 * 32768 + 32768 + 4 * 512 + 256};
+  return {"attention_backward128_sm90.cu", "attention_backward128_sm90", 64,
+          3 * 32768 + 4 * 16384 + 2 * 16384 + 32768 + 4 * 256 + 256};
+}
+
+}  // namespace
+
 std::function<void()> attention_backward_sm90(CudaDevice& device, const AttentionBackward& a) {
   const int64_t batch = a.q.dim(0), length = a.q.dim(1), heads = a.q.dim(2), kv_heads = a.k.dim(2);
-  const int64_t blocks = tiles(length), rows = blocks * tile_rows, pairs = batch * heads;
+  const int64_t head_dim = a.q.dim(3), slabs = head_dim / 64;
+  const BackwardKernel chosen = backward_kernel(head_dim);
+  const int64_t blocks = tiles(length, chosen.queries), rows = blocks * chosen.queries, pairs = batch * heads;
   // The workspace: dQ sums, padded log-sum-exp, delta, then the counters.
   float* sums = a.workspace.as<float>();
-  float* padded_lse = sums + pairs * rows * 64;
+  float* padded_lse = sums + pairs * rows * head_dim;
   float* delta = padded_lse + pairs * rows;
   auto* turns = reinterpret_cast<uint32_t*>(delta + pairs * rows);
 
@@ -118,10 +139,10 @@ std::function<void()> attention_backward_sm90(CudaDevice& device, const Attentio
   before.heads = static_cast<int32_t>(heads);
 
   AttentionBackwardSm90Params main{};
-  main.q = tensor_map(device, a.q, tile_rows, 1);
-  main.d_o = tensor_map(device, a.d_o, tile_rows, 1);
-  main.k = tensor_map(device, a.k, tile_rows, 1);
-  main.v = tensor_map(device, a.v, tile_rows, 1);
+  main.q = tensor_map(device, a.q, chosen.queries, slabs);
+  main.d_o = tensor_map(device, a.d_o, chosen.queries, slabs);
+  main.k = tensor_map(device, a.k, tile_rows, slabs);
+  main.v = tensor_map(device, a.v, tile_rows, slabs);
   main.dk = tensor_map(device, a.dk, 64, 1);
   main.dv = tensor_map(device, a.dv, 64, 1);
   main.lse = padded_lse, main.delta = delta, main.dq = sums, main.turns = turns,
@@ -130,8 +151,8 @@ std::function<void()> attention_backward_sm90(CudaDevice& device, const Attentio
   constexpr int64_t resident_bytes =
       int64_t{16} << 20;  // of f32 sums: beyond the L2's half their adds run at memory speed
   main.section =
-      static_cast<int32_t>(std::max<int64_t>(1, resident_bytes / (heads / kv_heads * rows * 64 * 4)));
-  main.kv_heads = static_cast<int32_t>(kv_heads), main.scale = attention_scale(a.scale, 64);
+      static_cast<int32_t>(std::max<int64_t>(1, resident_bytes / (heads / kv_heads * rows * head_dim * 4)));
+  main.kv_heads = static_cast<int32_t>(kv_heads), main.scale = attention_scale(a.scale, head_dim);
 
   AttentionBackwardFinishParams after{};
   after.sums = sums, after.dq = a.dq.data;
@@ -142,19 +163,18 @@ std::function<void()> attention_backward_sm90(CudaDevice& device, const Attentio
   const auto kernel = [&](const char* source, const char* entry, int64_t param_bytes, int64_t shared) {
     return device.kernel({.source = source,
                           .entry = entry,
-                          .constants = {{"TANG_T", "bf16"}},
+                          .constants = {{"TANG_T", "bf16"}, {"TANG_HEAD_DIM", std::to_string(head_dim)}},
                           .param_bytes = param_bytes,
                           .shared_bytes = shared});
   };
-  constexpr int64_t shared = 8 * 16384 + 2 * 32768 + 32768 + 4 * 512 + 256;  // tiles, dS, dQ, rows, barriers
-  const int64_t work = batch * kv_heads * blocks;
+  const int64_t work = batch * kv_heads * tiles(length);
   auto prepare = device.bind(
       kernel("attention_backward_rows_sm90.cu", "attention_backward_prepare_sm90", sizeof before, 0),
-      {.grid = {(pairs * rows * 8 + 255) / 256}, .block = {256}}, before);
-  auto run = device.bind(kernel("attention_backward_sm90.cu", "attention_backward_sm90", sizeof main, shared),
+      {.grid = {(pairs * rows * head_dim / 8 + 255) / 256}, .block = {256}}, before);
+  auto run = device.bind(kernel(chosen.source, chosen.entry, sizeof main, chosen.shared),
                          {.grid = {std::min<int64_t>(work, device.caps().multiprocessors)},
                           .block = {384},
-                          .shared_bytes = shared},
+                          .shared_bytes = chosen.shared},
                          main);
   auto finish = device.bind(
       kernel("attention_backward_rows_sm90.cu", "attention_backward_finish_sm90", sizeof after, 0),
