@@ -25,7 +25,7 @@ std::function<void()> prepare_attention_backward_mma(CudaDevice& device, const A
 std::string attention_forward_mma_supports(const DeviceCaps& caps, const AttentionForward& args);
 std::string attention_backward_mma_supports(const DeviceCaps& caps, const AttentionBackward& args);
 
-// Hopper (attention_sm90_cuda.cpp): bf16, head sizes 64 and 128 forward, 64 backward.
+// Hopper (attention_sm90_cuda.cpp): bf16, head sizes 64 and 128.
 std::string attention_forward_sm90_supports(const DeviceCaps& caps, const AttentionForward& a);
 std::string attention_backward_sm90_supports(const DeviceCaps& caps, const AttentionBackward& a);
 std::function<void()> attention_forward_sm90(CudaDevice& device, const AttentionForward& a);
