@@ -5,6 +5,7 @@
 #include "lib/base/run_main.h"
 #include "lib/check/compile.h"
 #include "lib/check/grad.h"
+#include "lib/check/large.h"
 #include "lib/check/list.h"
 #include "lib/check/parity.h"
 #include "lib/check/repeat.h"
@@ -37,9 +38,20 @@ void declare_repeat(Cli& cli, RepeatOptions& options) {
       .option("--runs", options.runs, "runs to compare");
 }
 
+void declare_large(Cli& cli, LargeOptions& options) {
+  cli.subcommand("large", "what an op does past 2^31 elements: some GPU memory is needed, see each line",
+                 "tang-check large\ntang-check large swiglu_forward --dtype bf16 --case \"N=524289 F=4096\"")
+      .positional("op", options.ops, "ops or families (default: all that register such a case)")
+      .option("--device", options.device, "cpu, cuda, cuda:N or all")
+      .option("--dtype", options.dtype, "f32, bf16 or all")
+      .option("--impl", options.impl, "one implementation's name, or all")
+      .option("--case", options.only_case, "one case of your own instead of the registered ones");
+}
+
 int check(int argc, char** argv) {
   ParityOptions parity;
   CompileOptions compile;
+  LargeOptions large;
   RepeatOptions repeat;
   StepCheckOptions step;
   std::vector<std::string> ops;
@@ -48,6 +60,7 @@ int check(int argc, char** argv) {
           "tang-check parity\ntang-check grad\ntang-check compile --arch sm_90a");
   declare_parity(cli, parity);
   declare_repeat(cli, repeat);
+  declare_large(cli, large);
   cli.subcommand("step", "a whole model's gradients and losses against the CPU's f32",
                  "tang-check step --device cuda")
       .option("--device", step.device, "cpu, cuda, cuda:N, or all that this machine has")
@@ -65,6 +78,7 @@ int check(int argc, char** argv) {
   if (cli.chosen() == "parity") return check_parity(parity).close();
   if (cli.chosen() == "grad") return check_gradients(ops).close();
   if (cli.chosen() == "compile") return check_compile(compile).close();
+  if (cli.chosen() == "large") return check_large(large).close();
   if (cli.chosen() == "repeat") return check_repeat(repeat).close();
   if (cli.chosen() == "step") return check_step(step).close();
   std::fputs((markdown ? ops_markdown() : list_ops(ops)).c_str(), stdout);

@@ -31,6 +31,7 @@ int main(int argc, char** argv) {
                 "run this implementation of an op, as in attention_forward=cuda:simple")
         .flag("--plan", request.plan, "print memory by class, FLOPs and the largest micro-batch, and stop")
         .flag("--print-config", request.print_config, "print the whole configuration and stop")
+        .flag("--start-up", request.tell_start_up, "print where the time to the end of the first step went")
         .flag("--print-schema", print_schema, "print docs/CONFIG.md and stop");
     if (!cli.parse(argc, argv)) return 0;
     if (print_schema) {

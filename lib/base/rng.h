@@ -2,9 +2,7 @@
 // thread count and resume draws the same.
 #pragma once
 
-#include <array>
 #include <cstdint>
-#include <span>
 #include <vector>
 
 namespace tang {
@@ -14,20 +12,12 @@ class Rng {
  public:
   explicit Rng(uint64_t seed, uint64_t stream = 0) : seed_(seed), stream_(stream) {}
 
-  uint64_t bits(uint64_t index) const;   // 64 random bits, number `index` of the stream
-  double uniform(uint64_t index) const;  // in [0, 1)
-  double normal(uint64_t index) const;   // mean 0, standard deviation 1 (Box-Muller, in pairs)
-  /// out[i] = scale · normal(first + i), at half the cost of asking one by one. `first` is even.
-  void fill_normal(uint64_t first, double scale, std::span<float> out) const;
+  uint64_t bits(uint64_t index) const;                   // 64 random bits, number `index` of the stream
+  double uniform(uint64_t index) const;                  // in [0, 1)
+  double normal(uint64_t index) const;                   // mean 0, standard deviation 1: kernels/normal.h
   uint64_t below(uint64_t index, uint64_t limit) const;  // in [0, limit)
 
  private:
-  struct Pair {
-    double even, odd;
-  };
-  Pair normal_pair(uint64_t pair) const;  // normals 2·pair and 2·pair + 1
-  std::array<uint32_t, 4> block(uint64_t index) const;
-
   uint64_t seed_, stream_;
 };
 

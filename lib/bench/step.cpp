@@ -1,17 +1,15 @@
 #include "lib/bench/step.h"
 
 #include <fmt/format.h>
-#include <time.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <memory>
 
 #include "lib/base/error.h"
+#include "lib/base/spans.h"
 #include "lib/base/text.h"
 #include "lib/bench/bench.h"
 #include "lib/bench/peaks.h"
@@ -28,19 +26,6 @@ constexpr int64_t warm_up_steps = 3;
 /// The profile repeats the step for about this long, within these limits.
 constexpr double profile_ms = 2000;
 constexpr double least_passes = 3, most_passes = 15;
-
-/// Since the kernel started this process, to a hundredth of a second.
-double seconds_of_process() {
-  std::ifstream file("/proc/self/stat");
-  std::string text;
-  std::getline(file, text);
-  // Past the program's name, which may hold anything, the start in ticks since boot is the twentieth word.
-  const std::vector<std::string> fields = words(text.substr(text.rfind(')') + 1));
-  timespec now{};
-  clock_gettime(CLOCK_BOOTTIME, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec) -
-         std::stod(fields.at(19)) / static_cast<double>(sysconf(_SC_CLK_TCK));
-}
 
 struct Setup {
   RunConfig config;
@@ -70,6 +55,7 @@ void require_finite(const StepResults& results, const char* when) {
 StepResults prove(StepDriver& driver, StepReport& report) {
   const StepResults first = driver.first_step();
   report.first_step_seconds = seconds_of_process();
+  report.start_up = spans();
   require_finite(first, "the first step");
   const StepResults again = driver.first_step();
   if (std::memcmp(&first.loss_sum, &again.loss_sum, sizeof(float)) != 0 ||

@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "lib/base/rng.h"
+#include "lib/base/spans.h"
 
 namespace tang {
 
@@ -48,6 +49,7 @@ void StepDriver::queue_step() {
 StepResults StepDriver::first_step() {
   model_.initialize(seed_);
   updates_ = 0;
+  const Span span("first step");
   queue_step();
   model_.device().synchronize();
   return *static_cast<const StepResults*>(results_.get());

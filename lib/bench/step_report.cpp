@@ -106,7 +106,7 @@ void ProfileSum::add(const ProfileRow& row) {
 
 std::string step_tables(const StepReport& r) {
   const double step = r.timing.median_ms;
-  std::string text = headline(r) + columns("phase");
+  std::string text = headline(r) + "\n" + describe_spans(r.start_up, r.first_step_seconds) + columns("phase");
   ProfileSum all;
   for (const ProfileRow& row : r.rows) all.add(row);
   for (const auto& [name, sum] :
@@ -152,8 +152,17 @@ std::string step_json(const StepReport& r) {
                             {"planned_bytes", r.planned_bytes},
                             {"driver_bytes", r.driver_bytes > 0 ? Json(r.driver_bytes) : Json()},
                             {"ops_ms", r.ops_ms()},
+                            {"start_up", Json::array()},
                             {"phases", Json::array()},
                             {"ops", Json::array()}});
+  for (const SpanSum& span : r.start_up) {
+    json["start_up"].push_back(Json::object({{"name", span.name},
+                                             {"depth", span.depth},
+                                             {"background", span.background},
+                                             {"begin_s", span.begin},
+                                             {"seconds", span.seconds},
+                                             {"calls", span.count}}));
+  }
   for (const auto& [name, sum] :
        grouped(r.rows, [](const ProfileRow& row) { return std::string(row.phase); })) {
     json["phases"].push_back(with_figures(Json::object({{"phase", name}}), sum));

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/base/spans.h"
 #include "lib/bench/step_profile.h"
 #include "lib/bench/timer.h"
 
@@ -14,6 +15,7 @@ struct StepReport {
   int64_t parameters = 0, micro_steps = 0, micro_batch = 0, seq_len = 0, vocab_size = 0;
   double loss = 0, grad_norm = 0;               // of the first step
   double first_step_seconds = 0;                // from the process's start to the first step's end
+  std::vector<SpanSum> start_up;                // until then
   Timing timing;                                // of whole steps
   double flops_per_token = 0, peak_flops = 0;   // peak 0: unknown
   int64_t planned_bytes = 0, driver_bytes = 0;  // driver 0: it keeps no figure

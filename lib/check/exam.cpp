@@ -8,8 +8,8 @@
 
 namespace tang {
 
-void Exam::compute() {
-  inputs_ = plan_.draw_inputs();
+void Exam::compute(CaseInputs inputs) {
+  inputs_ = std::move(inputs);
   reference_ = plan_.make_ref(inputs_);
   plan_.op().spec().reference(*reference_);
   if (plan_.op().spec().plain) {

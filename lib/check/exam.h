@@ -18,7 +18,9 @@ class Exam {
 
   const Case& plan() const { return plan_; }
   /// Draws inputs and runs the f64 reference (and the plain version): slow, thread-safe between exams.
-  void compute();
+  void compute() { compute(plan_.draw_inputs()); }
+  /// The same with these inputs.
+  void compute(CaseInputs inputs);
   /// Frees what compute made.
   void forget();
   const CaseInputs& inputs() const { return inputs_; }

@@ -85,6 +85,7 @@ std::string section(const OpBase& op) {
   line("modes", mode_names(op));
   line("implementations", impl_names(op));
   line("registered cases", std::to_string(spec.cases.size()));
+  line("large cases", fmt::format("{}", fmt::join(spec.large, "; ")));
   return text;
 }
 

@@ -3,8 +3,11 @@
 #include <cublasLt.h>
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "lib/base/error.h"
+#include "lib/base/spans.h"
 #include "lib/cuda/toolkit_library.h"
 
 namespace tang {
@@ -33,7 +36,10 @@ struct CublasLt {
 };
 
 const CublasLt& lt() {
-  static const CublasLt instance;
+  static const CublasLt instance = [] {
+    const Span span("libcublasLt.so");
+    return CublasLt();
+  }();
   return instance;
 }
 
@@ -50,6 +56,7 @@ struct Product {
   cublasLtMatrixLayout_t first = nullptr, second = nullptr, result = nullptr;
   cublasLtMatmulAlgo_t algorithm{};
   CudaGemm problem;
+  bool fresh = true;  // not launched yet
 
   ~Product() {
     if (operation != nullptr) lt().MatmulDescDestroy(operation);
@@ -129,7 +136,10 @@ void choose_algorithm(cublasLtHandle_t handle, Product& product) {
 
 struct Blas::Handle {
   cublasLtHandle_t handle = nullptr;
-  Handle() { require(lt().Create(&handle), "cublasLtCreate"); }
+  Handle() {
+    const Span span("cublasLtCreate");
+    require(lt().Create(&handle), "cublasLtCreate");
+  }
   ~Handle() { lt().Destroy(handle); }
 };
 
@@ -141,10 +151,15 @@ Blas::~Blas() = default;
 std::function<void()> Blas::prepare(const CudaGemm& problem) {
   const auto product = std::make_shared<Product>();
   product->problem = problem;
-  describe_product(*product);
-  choose_algorithm(handle_->handle, *product);
+  {
+    const Span span("choice of algorithm");
+    describe_product(*product);
+    choose_algorithm(handle_->handle, *product);
+  }
   return [product, handle = handle_->handle, stream = stream_, workspace = workspace_] {
     const CudaGemm& p = product->problem;
+    std::optional<Span> first;  // it loads the library's kernel
+    if (std::exchange(product->fresh, false)) first.emplace("first launches of products");
     require(lt().Matmul(handle, product->operation, &p.alpha, p.b, product->first, p.a, product->second,
                         &p.beta, p.c, product->result, p.c, product->result, &product->algorithm, workspace,
                         workspace_bytes, stream),

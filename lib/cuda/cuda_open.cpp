@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 
 #include "lib/base/error.h"
+#include "lib/base/spans.h"
 #include "lib/cuda/cuda_try.h"
 #include "lib/cuda/native_device.h"
 #include "lib/cuda/nvrtc.h"
@@ -47,6 +48,7 @@ int cuda_device_count() {
   const int driver = driver_version();
   if (driver == 0) return 0;
   require_driver(driver, CUDART_VERSION);
+  const Span span("CUDA driver");
   int count = 0;
   const cudaError_t code = cudaGetDeviceCount(&count);
   if (code == cudaErrorNoDevice) {

@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "lib/base/error.h"
+#include "lib/base/spans.h"
 #include "lib/cuda/jit_log.h"
 #include "lib/cuda/kernel_sources.h"
 #include "lib/cuda/nvrtc.h"
@@ -129,7 +130,11 @@ JitResult jit_compile(const SourceSet& sources, const JitRequest& request, const
   const std::string& text = request.text.empty() ? sources.text(request.source) : request.text;
   const NvrtcProgram program = {request.source, text, sources.includes_in(text), compile_options(request)};
   const Digest key = key_of(program);
-  if (const auto payload = cache.find(key)) return unpack_result(*payload);
+  {
+    const Span span("kernel cache");
+    if (const auto payload = cache.find(key)) return unpack_result(*payload);
+  }
+  const Span span("compilation");
   const auto begin = std::chrono::steady_clock::now();
   NvrtcOutput output = nvrtc_compile(program);
   if (!output.compiled) fail_compilation(request, key, output.log);

@@ -1,5 +1,6 @@
 #include "kernels/scale_rows.h"
 #include "lib/base/error.h"
+#include "lib/base/spans.h"
 #include "lib/cuda/call_check.h"
 #include "lib/cuda/cuda_try.h"
 #include "lib/cuda/native_device.h"
@@ -16,6 +17,7 @@ dim3 native(const Dim3& dim) {
 class NativeGraph final : public Graph {
  public:
   NativeGraph(int ordinal, cudaStream_t stream, cudaGraph_t graph) : ordinal_(ordinal), stream_(stream) {
+    const Span span("graph");
     CUDA_TRY(cudaGraphInstantiate(&executable_, graph, 0));
     CUDA_TRY(cudaGraphUpload(executable_, stream_));
   }
@@ -37,7 +39,11 @@ class NativeGraph final : public Graph {
 
 void NativeDevice::load(KernelState& kernel) {
   const KernelSpec& spec = kernel.spec;
-  const JitEntry& entry = kernel.entry();
+  const JitEntry& entry = [&]() -> const JitEntry& {
+    const Span span("wait for a kernel's binary");
+    return kernel.entry();
+  }();
+  const Span span("kernel onto the device");
   if (capturing_) fail_check("{} is first used inside a graph capture: prepare it before", title(spec));
   check_shared(spec, entry.static_shared_bytes, caps_);
   use();
@@ -115,6 +121,7 @@ std::function<void()> NativeDevice::gemm(const CudaGemm& problem) {
   if (problem.k == 0) return scale_rows(problem);
   use();
   if (!blas_) {
+    const Span span("cuBLASLt");
     workspace_ = allocate(Blas::workspace_bytes);
     blas_ = std::make_unique<Blas>(compute_, workspace_.data());
   }

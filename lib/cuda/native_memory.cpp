@@ -2,6 +2,7 @@
 #include <limits>
 
 #include "lib/base/error.h"
+#include "lib/base/spans.h"
 #include "lib/base/text.h"
 #include "lib/cuda/cuda_try.h"
 #include "lib/cuda/native_device.h"
@@ -53,7 +54,10 @@ cudaEvent_t native(const Event& event) { return static_cast<cudaEvent_t>(event.g
 }  // namespace
 
 NativeDevice::NativeDevice(int ordinal) : ordinal_(ordinal) {
-  use();
+  {
+    const Span span("CUDA context");
+    use();
+  }
   caps_ = read_caps(ordinal);
   kernels_ = std::make_unique<KernelStore>(SourceSet::installed(), caps_.isa, JitCache::from_environment());
   pool_ = memory_pool(ordinal);
@@ -97,6 +101,7 @@ Buffer NativeDevice::allocate(int64_t bytes) {
   if (bytes < 0) fail_input("cannot allocate {} bytes", bytes);
   if (capturing_) fail_check("an allocation of {} bytes inside a graph capture", bytes);
   if (bytes == 0) return Buffer(*this, nullptr, 0);
+  const Span span("device memory");
   use();
   void* data = nullptr;
   const cudaError_t code = take_memory(&data, bytes);

@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "lib/base/error.h"
+#include "lib/base/spans.h"
 #include "lib/cuda/toolkit_library.h"
 
 namespace tang {
@@ -47,7 +48,10 @@ struct Nvrtc {
 };
 
 const Nvrtc& nvrtc() {
-  static const Nvrtc instance;
+  static const Nvrtc instance = [] {
+    const Span span("NVRTC");
+    return Nvrtc();
+  }();
   return instance;
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "lib/base/error.h"
+#include "lib/base/spans.h"
 #include "lib/base/text.h"
 #include "lib/device/cpu_device.h"
 #include "lib/device/cuda_device.h"
@@ -106,6 +107,7 @@ int parse_ordinal(const std::string& name) {
 }  // namespace
 
 std::unique_ptr<Device> open_device(const std::string& name, bool announce) {
+  const Span span("device");
   if (name == "auto") return open_automatic(announce);
   if (name == "cpu") return std::make_unique<CpuDevice>();
   if (name == "cuda") return open_cuda_device(0);

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "lib/base/error.h"
+#include "lib/base/spans.h"
 #include "lib/model/step_builder.h"
 #include "lib/ops/attention.h"
 #include "lib/ops/elementwise.h"
@@ -16,6 +17,7 @@ Llama::Llama(Device& device, const ModelConfig& config, const StepOptions& optio
     fail_input("a model needs micro_batch and seq_len of 1 or more, found {} and {}", options_.micro_batch,
                options_.seq_len);
   }
+  const Span span("model");
   const MemoryPlan plan = plan_memory(config_, options_, device_.kind());
   workspace_ = std::make_unique<Workspace>(device_, plan);
   buffers_ = lay_out(*workspace_, config_, layout_, options_, device_.kind());
@@ -30,6 +32,7 @@ Llama::Llama(Device& device, const ModelConfig& config, const StepOptions& optio
 }
 
 void Llama::prepare(void* scratch) {
+  const Span span("ops of the step");
   StepBuilder builder(&device_, config_, layout_, options_, buffers_, scratch);
   OpList forward;
   builder.forward(forward);
@@ -80,12 +83,10 @@ void* Llama::address(Arena which, const ParamTensor& tensor) const {
 }
 
 void Llama::initialize(uint64_t seed) {
-  std::vector<float> values(static_cast<size_t>(layout_.size));
-  initialize_params(config_, layout_, seed, values);
-  device_.upload(buffers_.master.data, values.data(), buffers_.master.bytes());
+  const Span span("initial weights");
+  initialize_params(device_, config_, layout_, seed, buffers_.master);
   for (Arena which : {Arena::gradient, Arena::moment1, Arena::moment2}) clear(which);
   refresh_weights();
-  device_.synchronize();  // the values leave scope
 }
 
 std::vector<float> Llama::download(Arena which, const ParamTensor& tensor) const {

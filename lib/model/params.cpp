@@ -4,9 +4,8 @@
 #include <cmath>
 
 #include "lib/base/error.h"
-#include "lib/base/rng.h"
 #include "lib/base/text.h"
-#include "lib/device/cpu_device.h"
+#include "lib/ops/random_normal.h"
 
 namespace tang {
 
@@ -16,7 +15,7 @@ namespace {
 constexpr int64_t alignment = 128;
 
 /// Apart from the streams that shuffle data.
-constexpr uint64_t first_init_stream = uint64_t{1} << 40;
+constexpr int64_t first_init_stream = int64_t{1} << 40;
 
 class Builder {
  public:
@@ -92,29 +91,29 @@ const ParamTensor& ParamLayout::tensor(std::string_view name) const {
   fail_input("the model has no tensor '{}'{}", name, suggestion(name, names));
 }
 
-void initialize_params(const ModelConfig& config, const ParamLayout& layout, uint64_t seed,
-                       std::span<float> arena) {
-  if (static_cast<int64_t>(arena.size()) != layout.size) {
-    fail_check("initialize_params: the arena has {} elements, the layout {}", arena.size(), layout.size);
+void initialize_params(Device& device, const ModelConfig& config, const ParamLayout& layout, uint64_t seed,
+                       const View& arena) {
+  if (arena.size() != layout.size || arena.dtype != Dtype::f32) {
+    fail_check("initialize_params: the arena is {}, the layout has {} elements in f32", describe(arena),
+               layout.size);
   }
-  std::fill(arena.begin(), arena.end(), 0.0f);
-  const CpuDevice host;
   const double depth_scale = 1.0 / std::sqrt(2.0 * static_cast<double>(config.n_layers));
+  device.fill_bytes(arena.data, 0, arena.bytes());
+  std::vector<float> norms(static_cast<size_t>(layout.size - layout.decayed));  // with the gaps between them
   for (size_t i = 0; i < layout.tensors.size(); ++i) {
     const ParamTensor& tensor = layout.tensors[i];
-    float* values = arena.data() + tensor.offset;
     if (tensor.cols == 0) {
-      std::fill(values, values + tensor.rows, 1.0f);
+      std::fill_n(norms.begin() + (tensor.offset - layout.decayed), tensor.rows, 1.0f);
       continue;
     }
-    const Rng rng(seed, first_init_stream + i);
-    const double std = config.init_std * (tensor.onto_residual ? depth_scale : 1.0);
-    constexpr int64_t pairs_a_task = 4096;
-    host.parallel_for((tensor.size() + 1) / 2, pairs_a_task, [&](int64_t begin, int64_t end) {
-      const int64_t last = std::min(2 * end, tensor.size());
-      rng.fill_normal(static_cast<uint64_t>(2 * begin), std, {values + 2 * begin, values + last});
-    });
+    random_normal(device,
+                  {.y = arena.slice(0, tensor.offset, tensor.offset + tensor.size()),
+                   .std = static_cast<float>(config.init_std * (tensor.onto_residual ? depth_scale : 1)),
+                   .seed = static_cast<int64_t>(seed),
+                   .stream = first_init_stream + static_cast<int64_t>(i)});
   }
+  device.upload(arena.slice(0, layout.decayed, layout.size).data, norms.data(),
+                static_cast<int64_t>(norms.size() * sizeof(float)));
 }
 
 }  // namespace tang

@@ -2,11 +2,10 @@
 // with the same layout): 2-D tensors first, then norm weights, so that weight decay is one boundary.
 #pragma once
 
-#include <span>
 #include <string>
 #include <vector>
 
-#include "lib/base/view.h"
+#include "lib/device/device.h"
 #include "lib/model/config.h"
 
 namespace tang {
@@ -49,9 +48,9 @@ struct ParamLayout {
 ParamLayout param_layout(const ModelConfig& config);
 
 /// Fresh master weights, as in GPT-2: normal(0, init_std), projections onto the residual stream scaled by
-/// 1 / sqrt(2 L), norms 1, padding 0. Tensor number i draws from stream
-/// 2^40 + i of `seed`.
-void initialize_params(const ModelConfig& config, const ParamLayout& layout, uint64_t seed,
-                       std::span<float> arena);
+/// 1 / sqrt(2 L), norms 1, padding 0. Tensor number i draws from stream 2^40 + i of `seed`. They are drawn on
+/// `device` into `arena`, f32 [P], and have the same bits on every device.
+void initialize_params(Device& device, const ModelConfig& config, const ParamLayout& layout, uint64_t seed,
+                       const View& arena);
 
 }  // namespace tang

@@ -20,12 +20,15 @@ std::vector<CaseText> shared_cases() {
       // around the tiles of head size 128
       "B=8 T=1 H=2 Hkv=1 D=128", "B=1 T=63 H=7 Hkv=1 D=128 @strided", "B=3 T=65 H=2 Hkv=2 D=128",
       "B=2 T=127 H=4 Hkv=2 D=128 scale=0.3 @strided", "B=1 T=129 H=14 Hkv=2 D=128 @strided",
-      "B=1 T=1023 H=2 Hkv=1 D=128",
+      "B=1 T=1023 H=2 Hkv=1 D=128", "B=2 T=65 H=6 Hkv=2 D=64", "B=1 T=33 H=8 Hkv=8 D=32",
+      // lengths on both sides of the tiles (S08)
+      "B=33 T=2 H=8 Hkv=4 D=64", "B=1 T=255 H=2 Hkv=1 D=64", "B=1 T=511 H=2 Hkv=1 D=32",
+      "B=1 T=513 H=1 Hkv=1 D=64",
       // head sizes
       "B=2 T=33 H=2 Hkv=1 D=1", "B=1 T=65 H=2 Hkv=1 D=2", "B=2 T=63 H=2 Hkv=1 D=6",
       "B=1 T=65 H=2 Hkv=1 D=59 @strided", "B=1 T=65 H=2 Hkv=1 D=80", "B=1 T=129 H=2 Hkv=1 D=96 @strided",
       "B=2 T=65 H=2 Hkv=1 D=112", "B=1 T=257 H=2 Hkv=1 D=128", "B=1 T=97 H=2 Hkv=1 D=160",
-      "B=2 T=33 H=16 Hkv=2 D=256 k~large_mean",
+      "B=2 T=33 H=16 Hkv=2 D=256 k~large_mean", "B=1 T=65 H=16 Hkv=2 D=256",
       // one channel of mean 30 (S04); scores near -120 at a length 64 past a multiple of 128, and at one
       // (S07)
       "B=2 T=65 H=4 Hkv=2 D=64 k~large_mean scale=0.01",
@@ -51,6 +54,7 @@ OpSpec forward_spec() {
                    out("o", &A::o, "B T H D"), out("lse", &A::lse, "B H T", Rule::f32)},
       .scalars = {scalar("scale", &A::scale, {0})},
       .cases = shared_cases(),
+      .large = {"B=1747 T=129 H=2 Hkv=1 D=64 q@9728"},
       .strided = {"q", "k", "v", "o"},
       .where = where,
       .reference = attention_forward_reference,
@@ -80,6 +84,8 @@ OpSpec backward_spec() {
                    scratch("workspace", &A::workspace, "B*H*((T+127-(T+127)%128)*(D+2)+T)+1")},
       .scalars = {scalar("scale", &A::scale, {0})},
       .cases = shared_cases(),
+      // A gradient that is a slice of a wider buffer (S18): 225363 rows of 9728.
+      .large = {"B=1747 T=129 H=2 Hkv=1 D=64 d_o@9728", "B=1747 T=129 H=2 Hkv=1 D=128 d_o@9728"},
       .strided = {"q", "k", "v", "o", "d_o", "dq", "dk", "dv"},
       .where = where,
       .reference = attention_backward_reference,

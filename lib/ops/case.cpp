@@ -70,6 +70,11 @@ int64_t OperandPlan::size() const {
   return product;
 }
 
+int64_t row_width(const OperandPlan& plan) {
+  const size_t rank = plan.dims.size();
+  return rank == 0 ? 1 : rank == 4 ? plan.dims[2] * plan.dims[3] : plan.dims.back();
+}
+
 Case::Case(const OpBase& op, const CaseText& text, Dtype mode) : op_(&op), text_(text), mode_(mode) {
   Bindings given;
   for (const Scalar& scalar : op.spec().scalars) {
@@ -78,6 +83,7 @@ Case::Case(const OpBase& op, const CaseText& text, Dtype mode) : op_(&op), text_
   }
   parse(given);
   plan_operands(given);
+  check_row_strides();
   values_ = given;  // make_args takes the scalars from here
   values_ = op.bind(make_args(reinterpret_cast<void*>(256)).get());
   for (const auto& [name, value] : given.items()) {
@@ -114,9 +120,14 @@ void Case::parse(Bindings& given) {
       taken_in_.push_back(word.substr(1));
     } else if (word == "@strided") {
       strided_ = true;
+    } else if (const size_t mark = word.find('@'); mark != std::string::npos) {
+      require(op_->spec().strided, word.substr(0, mark), "operand with rows that may lie apart called");
+      row_strides_[word.substr(0, mark)] =
+          static_cast<int64_t>(parse_number(*op_, word, std::string_view(word).substr(mark + 1)));
     } else {
       fail_input(
-          "{}: '{}' in a case is none of N=7, operand:f32, operand~ramp, -operand, +operand and @strided",
+          "{}: '{}' in a case is none of N=7, operand:f32, operand~ramp, operand@96, -operand, +operand and "
+          "@strided",
           op_->name(), word);
     }
   }
@@ -159,6 +170,21 @@ void Case::plan_operands(const Bindings& given) {
     plan.writes = operand.role != Role::in;
     operands_.push_back(std::move(plan));
   }
+}
+
+void Case::check_row_strides() const {
+  for (const auto& [name, stride] : row_strides_) {
+    const OperandPlan* plan = find(name);
+    if (plan == nullptr) fail_input("{}: the case '{}' leaves {} out", op_->name(), text_, name);
+    const int64_t row = row_width(*plan);
+    if (plan->dims.size() < 2 || stride < row)
+      fail_input("{}: rows of {} have {} elements, they cannot lie {} apart", op_->name(), name, row, stride);
+  }
+}
+
+int64_t Case::row_stride(const std::string& operand) const {
+  const auto found = row_strides_.find(operand);
+  return found == row_strides_.end() ? 0 : found->second;
 }
 
 const OperandPlan* Case::find(std::string_view name) const {

@@ -27,6 +27,9 @@ struct OperandPlan {
   int64_t size() const;
 };
 
+/// Elements of a row where rows may lie apart: all heads of [B, T, H, D], else the last dimension.
+int64_t row_width(const OperandPlan& plan);
+
 /// Values of every operand that is read, rounded to its dtype, packed; empty for the others.
 using CaseInputs = std::vector<std::vector<double>>;
 
@@ -40,6 +43,8 @@ class Case {
   const CaseText& text() const { return text_; }
   Dtype mode() const { return mode_; }
   bool strided() const { return strided_; }
+  /// Elements from one row of the operand to the next, where the words say so ("x@9728"); 0: packed.
+  int64_t row_stride(const std::string& operand) const;
   const Bindings& values() const { return values_; }  // dims and scalars, as the op binds them
   const std::vector<OperandPlan>& operands() const { return operands_; }
   const OperandPlan* find(std::string_view name) const;
@@ -63,6 +68,7 @@ class Case {
  private:
   void parse(Bindings& given);
   void plan_operands(const Bindings& given);
+  void check_row_strides() const;
 
   const OpBase* op_;
   CaseText text_;
@@ -71,6 +77,7 @@ class Case {
   std::vector<std::string> absent_, taken_in_;
   std::map<std::string, Dtype> dtypes_;
   std::map<std::string, std::string> fills_;
+  std::map<std::string, int64_t> row_strides_;
   Bindings values_;
   std::vector<OperandPlan> operands_;
 };

@@ -12,6 +12,7 @@
 #include "lib/ops/matmul.h"
 #include "lib/ops/matvec.h"
 #include "lib/ops/next_token.h"
+#include "lib/ops/random_normal.h"
 #include "lib/ops/reduce.h"
 #include "lib/ops/rmsnorm.h"
 #include "lib/ops/rope.h"
@@ -55,6 +56,7 @@ std::span<const OpBase* const> catalog() {
       &add,
       &add_assign,
       &fill,
+      &random_normal,
       &transpose,
       &kv_attention,
       &gather_heads,

@@ -18,6 +18,8 @@ OpSpec spec() {
                 "N=9 W=1024 vocab=1023", "N=5 W=257 vocab=129 pad_id=200", "N=17 W=127 -d_logits",
                 "N=7 W=1023 @strided", "N=3 W=32001", "N=4 W=50304 vocab=50257", "N=2 W=150000",
                 "N=9 W=65 logits~very_negative", "N=9 W=129 logits~large_mean", "N=3 W=96 logits~zero"},
+      .large = {"N=42730 W=50257", "N=42731 W=50257", "N=65536 W=50257",
+                "N=65536 W=50304 vocab=50257 -d_logits"},
       .strided = {"logits", "d_logits"},
       .where = {"vocab >= 0", "vocab <= W", "W < 2147483648"},
       .fill = {below("targets", "vocab+(vocab==0)*W"), {"scale", "positive"}},

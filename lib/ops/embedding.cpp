@@ -13,6 +13,7 @@ OpSpec forward_spec() {
       .operands = {in("ids", &A::ids, "N", Rule::u32), in("table", &A::table, "V C"), out("y", &A::y, "N C")},
       .cases = {"N=1 V=1 C=1", "N=7 V=65 C=33", "N=63 V=127 C=8", "N=65 V=33 C=1024", "N=129 V=50257 C=7",
                 "N=33 V=257 C=2056", "N=17 V=65 C=129 @strided"},
+      .large = {"N=524289 V=129 C=4096"},
       .strided = {"table", "y"},
       .fill = {below("ids", "V")},
       .reference = embedding_forward_reference,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "lib/base/error.h"
 
@@ -68,9 +69,32 @@ void pad_rows(View& view, int64_t padding) {
     view.strides[axis] = view.dims[axis + 1] * view.strides[axis + 1] + (axis == padded ? padding : 0);
 }
 
+/// `like`'s shape over packed memory.
+View packed_like(const View& like, void* data) {
+  View view = like;
+  view.data = data;
+  int64_t stride = 1;
+  for (int axis = view.rank; axis-- > 0; stride *= view.dims[axis]) view.strides[axis] = stride;
+  return view;
+}
+
+/// Copies between two views of one shape, each packed but for one stride between its rows (pad_rows).
+void copy_rows(Device& device, const View& from, const View& to) {
+  int axis = from.rank;  // dimensions from here on are packed in both
+  int64_t width = 1;
+  while (axis > 0 && from.strides[axis - 1] == width && to.strides[axis - 1] == width)
+    width *= from.dims[--axis];
+  if (axis == 0) return device.copy(to.data, from.data, from.bytes());
+  const int64_t height = from.size() / width;
+  const auto pitch = [&](const View& view) { return view.strides[axis - 1]; };
+  device.copy_2d(
+      to.data, from.data,
+      plan_copy_2d({from.dtype, 0, pitch(from), 0, pitch(to), width, height}, span_of(from), span_of(to)));
+}
+
 }  // namespace
 
-std::vector<double> Instance::Output::values() const {
+std::vector<double> Instance::values_of(std::span<const std::byte> bits, Dtype dtype) {
   std::vector<double> result(bits.size() / static_cast<size_t>(size_of(dtype)));
   for (size_t i = 0; i < result.size(); ++i) result[i] = load_value(bits.data() + i * size_of(dtype), dtype);
   return result;
@@ -96,11 +120,15 @@ Instance::Instance(Device& device, const Case& plan, const Placement& placement)
 
 bool Instance::has_shared() const { return !shared_.empty(); }
 
-Instance::Slot* Instance::slot_of(std::string_view name) {
-  for (Slot& slot : slots_) {
+const Instance::Slot* Instance::slot_of(std::string_view name) const {
+  for (const Slot& slot : slots_) {
     if (plan_of(slot).operand->name == name) return &slot;
   }
   return nullptr;
+}
+
+Instance::Slot* Instance::slot_of(std::string_view name) {
+  return const_cast<Slot*>(std::as_const(*this).slot_of(name));
 }
 
 void Instance::place(size_t index) {
@@ -110,7 +138,9 @@ void Instance::place(size_t index) {
   slot.index = index;
   View& view = case_.op().view(args_.get(), *plan.operand);
   const bool may_pad = std::find(strided.begin(), strided.end(), plan.operand->name) != strided.end();
-  if (placement_.row_padding > 0 && may_pad && view.rank >= 2) pad_rows(view, placement_.row_padding);
+  const int64_t apart = case_.row_stride(plan.operand->name);
+  const int64_t padding = apart > 0 ? apart - row_width(plan) : may_pad ? placement_.row_padding : 0;
+  if (padding > 0 && view.rank >= 2) pad_rows(view, padding);
   slot.buffer = device_.allocate(2 * guard_bytes + span_of(view) * size_of(plan.dtype));
   view.data = static_cast<char*>(slot.buffer.data()) + guard_bytes;
   slot.view = view;
@@ -158,28 +188,84 @@ void Instance::load(const CaseInputs& inputs) {
   device_.synchronize();
 }
 
-void Instance::load_repeated() {
+/// The block that load_repeated repeats, drawn once.
+void Instance::draw_block(Slot& slot) const {
   constexpr int64_t most = int64_t{1} << 20;
+  const OperandPlan& plan = plan_of(slot);
+  if (!slot.block.empty()) return;
+  const int64_t width = plan.dims.back(), rows = std::max<int64_t>(most / width, 1);
+  const int64_t count = std::min(plan.size(), (rows - (rows + 1) % 2) * width);
+  slot.block.resize(static_cast<size_t>(count * size_of(plan.dtype)));
+  const std::vector<double> values = case_.draw(slot.index, count);
+  for (int64_t i = 0; i < count; ++i)
+    store_value(slot.block.data() + i * size_of(plan.dtype), values[i], plan.dtype);
+}
+
+void Instance::load_repeated() {
   for (Slot& slot : slots_) {
     const OperandPlan& plan = plan_of(slot);
-    device_.fill_bytes(slot.buffer.data(), placement_.garbage, slot.buffer.bytes());
+    clear_slot(slot);
     if (!plan.reads || plan.size() == 0) continue;
-    if (slot.block.empty()) {
-      const int64_t width = plan.dims.back();
-      const int64_t count = std::min(plan.size(), std::max<int64_t>(most / width, 1) * width);
-      slot.block.resize(static_cast<size_t>(count * size_of(plan.dtype)));
-      const std::vector<double> values = case_.draw(slot.index, count);
-      for (int64_t i = 0; i < count; ++i)
-        store_value(slot.block.data() + i * size_of(plan.dtype), values[i], plan.dtype);
-    }
-    char* payload = static_cast<char*>(slot.view.data);
-    device_.upload(payload, slot.block.data(), static_cast<int64_t>(slot.block.size()));
+    draw_block(slot);
     const int64_t total = plan.size() * size_of(plan.dtype);
+    const Buffer elsewhere = slot.view.packed() ? Buffer() : device_.allocate(total);
+    char* packed = static_cast<char*>(slot.view.packed() ? slot.view.data : elsewhere.data());
+    device_.upload(packed, slot.block.data(), static_cast<int64_t>(slot.block.size()));
     for (int64_t done = static_cast<int64_t>(slot.block.size()); done < total; done *= 2)
-      device_.copy(payload + done, payload, std::min(done, total - done));
+      device_.copy(packed + done, packed, std::min(done, total - done));
+    if (!slot.view.packed()) copy_rows(device_, packed_like(slot.view, packed), slot.view);
   }
   refill_scratch();
   device_.synchronize();
+}
+
+void Instance::load_from(const Instance& other) {
+  for (Slot& slot : slots_) {
+    clear_slot(slot);
+    const OperandPlan& plan = plan_of(slot);
+    if (plan.reads && plan.size() > 0) copy_rows(device_, other.slot_of(plan.operand->name)->view, slot.view);
+  }
+  refill_scratch();
+  device_.synchronize();
+}
+
+/// Guard bands, and garbage between.
+void Instance::clear_slot(const Slot& slot) {
+  char* start = static_cast<char*>(slot.buffer.data());
+  const int64_t payload = slot.buffer.bytes() - 2 * guard_bytes;
+  device_.fill_bytes(start, std::to_integer<int>(guard_fill), slot.buffer.bytes());
+  device_.fill_bytes(start + guard_bytes, placement_.garbage, payload);
+}
+
+std::vector<std::byte> Instance::read(std::string_view operand, std::span<const int64_t> which) const {
+  const View whole = slot_of(operand)->view;
+  const int64_t size = size_of(whole.dtype);
+  std::vector<std::byte> packed, span;
+  device_.synchronize();
+  for (const int64_t entry : which) {
+    const View part = whole.slice(0, entry, entry + 1);
+    span.resize(static_cast<size_t>(span_of(part) * size));
+    device_.download(span.data(), part.data, static_cast<int64_t>(span.size()));
+    device_.synchronize();
+    for_each_row(part, [&](int64_t offset, int64_t count) {
+      packed.insert(packed.end(), span.begin() + offset * size, span.begin() + (offset + count) * size);
+    });
+  }
+  return packed;
+}
+
+bool Instance::guards_intact() const {
+  device_.synchronize();
+  std::vector<std::byte> bytes(static_cast<size_t>(guard_bytes));
+  const auto intact = [&](const Buffer& buffer, int64_t offset) {
+    device_.download(bytes.data(), static_cast<const char*>(buffer.data()) + offset, guard_bytes);
+    device_.synchronize();
+    return std::all_of(bytes.begin(), bytes.end(), [](std::byte value) { return value == guard_fill; });
+  };
+  const bool scratch = intact(scratch_, 0) && intact(scratch_, guard_bytes + scratch_bytes_);
+  return scratch && std::all_of(slots_.begin(), slots_.end(), [&](const Slot& slot) {
+           return intact(slot.buffer, 0) && intact(slot.buffer, slot.buffer.bytes() - guard_bytes);
+         });
 }
 
 void Instance::fetch_slot(const Slot& slot, std::vector<Output>& outputs, std::string& damage) const {

@@ -24,15 +24,24 @@ class Instance {
 
   /// Uploads the inputs and refills outputs, scratch and guard bands.
   void load(const CaseInputs& inputs);
-  /// The same for sizes too large to draw whole: a drawn block of 2^20 elements, repeated on the device.
+  /// The same for sizes too large to draw whole: a drawn block of 2^20 elements, repeated on the device. Its
+  /// rows are odd in number, so that an offset that wrapped at a power of two finds other values.
   void load_repeated();
+  /// The same with the inputs of `other`, an instance of the same shapes on this device, whatever its
+  /// strides.
+  void load_from(const Instance& other);
+  /// Waits and reads entries `which` of an operand's first dimension, packed.
+  std::vector<std::byte> read(std::string_view operand, std::span<const int64_t> which) const;
+  /// Waits; false when a byte beside an operand or the scratch has changed.
+  bool guards_intact() const;
 
   struct Output {
     std::string name;
     Dtype dtype;
     std::vector<std::byte> bits;  // packed
-    std::vector<double> values() const;
+    std::vector<double> values() const { return values_of(bits, dtype); }
   };
+  static std::vector<double> values_of(std::span<const std::byte> bits, Dtype dtype);
   /// Waits and fetches every output. `damage` becomes the first thing found changed that should not be: an
   /// input, a guard band, a gap between rows, a byte beside the scratch.
   std::vector<Output> fetch(std::string& damage);
@@ -54,9 +63,12 @@ class Instance {
   };
   const OperandPlan& plan_of(const Slot& slot) const { return case_.operands()[slot.index]; }
   Slot* slot_of(std::string_view name);
+  const Slot* slot_of(std::string_view name) const;
   void place(size_t index);
   void share(const std::string& input, const std::string& output);
   void refill_scratch();
+  void clear_slot(const Slot& slot);
+  void draw_block(Slot& slot) const;
   std::vector<std::byte> image_of(const Slot& slot, const std::vector<double>* values) const;
   void fetch_slot(const Slot& slot, std::vector<Output>& outputs, std::string& damage) const;
 

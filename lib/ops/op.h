@@ -89,7 +89,7 @@ struct Impl {
 
 /// A case, in words: "N=7 C=33 eps=1e-6" sets dims and scalars, "c:f32" a dtype, "-residual" leaves an
 /// operand out, "+start" takes a rare one in, "x~large_mean" chooses a fill, "@strided" pads the row strides
-/// of the operands in `strided`.
+/// of the operands in `strided`, "x@9728" lays x's rows that many elements apart.
 using CaseText = std::string;
 
 class OpBase;
@@ -109,6 +109,8 @@ struct OpSpec {
   std::vector<Operand> operands;
   std::vector<Scalar> scalars;
   std::vector<CaseText> cases;       // ragged on purpose; run in both modes
+  std::vector<CaseText> large = {};  // past 2^31 elements, for tang-check large: entries of the first
+                                     // dimension do not depend on each other
   std::vector<std::string> strided;  // operands whose rows may lie apart
   std::vector<std::string> where;    // "H % Hkv == 0": refused at every call otherwise
   std::vector<Fill> fill;

@@ -2,6 +2,7 @@
 
 #include "lib/base/cli.h"
 #include "lib/base/error.h"
+#include "lib/base/spans.h"
 #include "lib/base/text.h"
 #include "lib/data/dataset.h"
 #include "lib/train/fit.h"
@@ -38,6 +39,7 @@ int print_plan(const RunConfig& config, const Device& device) {
 }
 
 TokenLoader open_data(const RunConfig& config, DataSplit split) {
+  const Span span("data");
   const bool train = split == DataSplit::train;
   // Validation reads the same sequences whatever the seed.
   return TokenLoader({.paths = train ? config.data.train : config.data.val,
@@ -136,7 +138,8 @@ int train(RunConfig& config, Device& device, const TrainRequest& request) {
                   .state = start.state,
                   .run = start.run,
                   .total_steps = steps,
-                  .peak_flops = datasheet_flops(device, config.precision())})
+                  .peak_flops = datasheet_flops(device, config.precision()),
+                  .tell_start_up = request.tell_start_up})
       .run();
 }
 

@@ -13,6 +13,7 @@ struct TrainRequest {
   std::vector<std::string> impls;      // op=implementation
   bool plan = false;                   // print the memory plan and stop
   bool print_config = false;           // print the resolved configuration and stop
+  bool tell_start_up = false;          // print where the time to the end of the first step went
 };
 
 /// Returns the exit code; what is wrong with the request is an input error, raised before anything is

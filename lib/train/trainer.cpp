@@ -38,6 +38,7 @@ double Trainer::seconds() const {
 int Trainer::run() {
   const RunConfig& c = s_.config;
   start_row();
+  first_step_.emplace("first step");
   // A CPU step is over when it has been queued; a GPU is kept busy by two more.
   const size_t in_flight = s_.model.device().kind() == DeviceKind::cpu ? 0 : slots - 1;
   while (state_.step < s_.total_steps && interrupt_.signal() == 0) {
@@ -112,14 +113,19 @@ void Trainer::finish(const Pending& step) {
   }
   metrics_.add(row);
   if (step.valid > 0 && results.halted != 0) stop_not_finite(step, results);
-  if (++finished_ == 1)
-    memory_bytes_ = std::max(s_.model.device().memory_in_use(), s_.model.memory().total());
+  if (++finished_ == 1) end_start_up();
   // The first step also loads kernels: it says nothing about those to come.
   mean_step_seconds_ = finished_ <= 2 ? took : 0.9 * mean_step_seconds_ + 0.1 * took;
   const bool due = row.step % s_.config.log.every == 0;
   const double eta = mean_step_seconds_ * static_cast<double>(s_.total_steps - row.step);
   console_.step(row, eta, memory_bytes_, due);
   if (due) metrics_.flush();
+}
+
+void Trainer::end_start_up() {
+  first_step_.reset();
+  memory_bytes_ = std::max(s_.model.device().memory_in_use(), s_.model.memory().total());
+  if (s_.tell_start_up) console_.say(describe_spans(spans(), seconds_of_process()));
 }
 
 void Trainer::stop_not_finite(const Pending& step, const StepResults& results) {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 
+#include "lib/base/spans.h"
 #include "lib/train/batch_feed.h"
 #include "lib/train/checkpoint.h"
 #include "lib/train/console.h"
@@ -22,7 +23,8 @@ struct TrainerSetup {
   TrainState state;                   // where the run stands
   fs::path run;                       // exists
   int64_t total_steps = 0;
-  double peak_flops = 0;  // of the device in this precision; 0: unknown, no MFU
+  double peak_flops = 0;       // of the device in this precision; 0: unknown, no MFU
+  bool tell_start_up = false;  // print where the time to the end of the first step went
 };
 
 class Trainer {
@@ -44,6 +46,7 @@ class Trainer {
   void queue_step();
   void collect(size_t left_in_flight);
   void finish(const Pending& step);
+  void end_start_up();
   [[noreturn]] void stop_not_finite(const Pending& step, const StepResults& results);
   void evaluate();
   void print_sample();
@@ -70,6 +73,7 @@ class Trainer {
   std::chrono::steady_clock::time_point began_, last_finished_;
   double mean_step_seconds_ = 0;
   int64_t finished_ = 0;  // steps of this process
+  std::optional<Span> first_step_;
   int64_t memory_bytes_ = 0;
   std::optional<int64_t> saved_step_;
 };

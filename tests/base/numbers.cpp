@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numbers>
 #include <numeric>
 
+#include "kernels/normal.h"
 #include "lib/base/dtype.h"
 #include "lib/base/error.h"
 #include "lib/base/rng.h"
@@ -97,18 +99,36 @@ TEST_CASE("base: Rng is Philox4x32-10 (known answers of its authors' reference)"
   CHECK(rng.bits(2 * 0x05a308d3243f6a88u + 1) == 0x78d5e3252f88763bu);
 }
 
-TEST_CASE(
-    "base: normals filled at once are the ones drawn singly, and the two of a pair do not go together") {
+TEST_CASE("base: normals are Box-Muller's to the last bits, and the two of a pair do not go together") {
   const Rng rng(3, 4);
-  std::vector<float> filled(7);
-  rng.fill_normal(10, 0.5, filled);
-  for (uint64_t i = 0; i < filled.size(); ++i)
-    CHECK(filled[i] == static_cast<float>(0.5 * rng.normal(10 + i)));
-  CHECK_THROWS_WITH_AS(rng.fill_normal(1, 1.0, filled), doctest::Contains("even"), Error);
-  double product = 0;
+  double product = 0, worst = 0;
   constexpr int pairs = 20000;
-  for (uint64_t i = 0; i < pairs; ++i) product += rng.normal(2 * i) * rng.normal(2 * i + 1);
+  for (uint64_t i = 0; i < pairs; ++i) {
+    const double radius = std::sqrt(-2 * std::log(1 - rng.uniform(2 * i)));
+    const double angle = 2 * std::numbers::pi * rng.uniform(2 * i + 1);
+    worst = std::max({worst, std::abs(rng.normal(2 * i) - radius * std::cos(angle)) / radius,
+                      std::abs(rng.normal(2 * i + 1) - radius * std::sin(angle)) / radius});
+    product += rng.normal(2 * i) * rng.normal(2 * i + 1);
+  }
+  CHECK(worst < 8 * 0x1p-52);  // the angle itself is rounded at up to 2 pi
   CHECK(std::abs(product / pairs) < 4 / std::sqrt(pairs));
+}
+
+TEST_CASE("base: the logarithm and the turn behind the normals, at their ends") {
+  CHECK(tang_normal::log_of(1.0) == 0);
+  CHECK(tang_normal::log_of(0x1p-53) == doctest::Approx(-53 * std::log(2.0)).epsilon(1e-15));
+  CHECK(tang_normal::log_of(1 - 0x1p-53) == doctest::Approx(-0x1p-53).epsilon(1e-15));
+  const double quarters[5][2] = {{1, 0}, {0, 1}, {-1, 0}, {0, -1}, {1, 0}};
+  for (int i = 0; i < 5; ++i) {
+    const tang_normal::Pair turn = tang_normal::cos_sin_of_turn(i / 4.0);
+    CHECK(turn.even == quarters[i][0]);
+    CHECK(turn.odd == quarters[i][1]);
+  }
+  for (const double u : {0.1, 0.125, 0.24, 0.375, 0.49, 0.625, 0.8, 0.99, 1 - 0x1p-53}) {
+    const tang_normal::Pair turn = tang_normal::cos_sin_of_turn(u);
+    CHECK(std::abs(turn.even - std::cos(2 * std::numbers::pi * u)) < 6e-16);
+    CHECK(std::abs(turn.odd - std::sin(2 * std::numbers::pi * u)) < 6e-16);
+  }
 }
 
 TEST_CASE("base: Rng's distributions have their moments and limits") {

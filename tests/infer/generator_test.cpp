@@ -27,7 +27,8 @@ struct Weights {
 
   explicit Weights(Device& device, Dtype dtype = Dtype::f32) {
     std::vector<float> values(static_cast<size_t>(layout.size));
-    initialize_params(config, layout, 3, values);
+    CpuDevice host;
+    initialize_params(host, config, layout, 3, View(values.data(), Dtype::f32, {layout.size}));
     const std::vector<bf16> narrow(values.begin(), values.end());
     memory = device.allocate(layout.size * size_of(dtype));
     view = memory.view(dtype, {layout.size});

@@ -77,7 +77,10 @@ TEST_CASE("layers: every room includes only rooms below it") {
     for (const std::string& include : source.includes) {
       if (include.starts_with("\"lib/")) CHECK_MESSAGE(allowed.contains(split(include, '/')[1]), include);
       if (include.starts_with("\"kernels/"))
-        CHECK_MESSAGE(((room == "ops" || room == "cuda") && include.ends_with(".h\"")), include);
+        // The generator's arithmetic is one text for host and kernel.
+        CHECK_MESSAGE((((room == "ops" || room == "cuda") && include.ends_with(".h\"")) ||
+                       (room == "base" && include == "\"kernels/normal.h\"")),
+                      include);
       CHECK_MESSAGE((!include.starts_with("\"apps/") && !include.starts_with("\"tests/")), include);
     }
   }
