@@ -29,9 +29,12 @@ TANG_KERNEL swiglu_backward(const SwigluBackwardParams p) {
   for (int i = 0; i < group_width; ++i) {
     const float s = sigmoid(gate[i]), silu = gate[i] * s;
     const float slope = s + silu * (1.0f - s);
+    const float output = up[i] * silu;
     gate[i] = dy[i] * up[i] * slope;
     up[i] = dy[i] * silu;
+    dy[i] = output;
   }
   store_values(row_at<data_t>(p.d_gate, place.row * p.d_gate_row), place.at, p.length, gate);
   store_values(row_at<data_t>(p.d_up, place.row * p.d_up_row), place.at, p.length, up);
+  if (p.y != nullptr) store_values(row_at<data_t>(p.y, place.row * p.y_row), place.at, p.length, dy);
 }

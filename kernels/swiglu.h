@@ -17,6 +17,7 @@ struct SwigluBackwardParams {
   const void* up;    // [N, F]
   void* d_gate;      // [N, F]
   void* d_up;        // [N, F]
-  int64_t dy_row, gate_row, up_row, d_gate_row, d_up_row;
+  void* y;           // [N, F] or nullptr
+  int64_t dy_row, gate_row, up_row, d_gate_row, d_up_row, y_row;
   int64_t length, tiles;
 };

@@ -55,9 +55,10 @@ void StepBuilder::backward(OpList& list, bool first) {
        .accumulate = !first || c_.tie_embeddings});
 }
 
-void StepBuilder::activate_back(OpList& list, const View& dy, const BlockBuffers& b) {
+void StepBuilder::activate_back(OpList& list, const View& dy, const BlockBuffers& b, const View& y) {
   const View gate = b.gate_up.slice(1, 0, c_.ffn_dim), up = b.gate_up.slice(1, c_.ffn_dim, 2 * c_.ffn_dim);
-  add(list, *glu_ops(c_.activation).backward, {.dy = dy, .gate = gate, .up = up, .d_gate = gate, .d_up = up});
+  add(list, *glu_ops(c_.activation).backward,
+      {.dy = dy, .gate = gate, .up = up, .d_gate = gate, .d_up = up, .y = y});
 }
 
 void StepBuilder::feed_forward_backward(OpList& list, size_t layer, bool first) {
@@ -65,10 +66,17 @@ void StepBuilder::feed_forward_backward(OpList& list, size_t layer, bool first) 
   const BlockOffsets& at = layout_.blocks[layer];
   const bool still_there = layer + 1 == s_.blocks.size();
   const View d_swiglu = s_.as_columns(s_.wide, c_.ffn_dim), d_norm = s_.as_columns(s_.narrow, c_.dim);
-  if (o_.recompute == Recompute::swiglu && !still_there) activate(list, b);
-  weight_gradient(list, s_.stream, b.swiglu, gradient(at.down, c_.dim, c_.ffn_dim), !first);
+  const bool again = o_.recompute == Recompute::swiglu && !still_there;
+  // SwiGLU's own backward gives its output again on the way, for a third of what a pass of its own costs.
+  const bool on_the_way = again && glu_ops(c_.activation).backward == &swiglu_backward;
+  if (again && !on_the_way) activate(list, b);
+  const auto down_gradient = [&] {
+    weight_gradient(list, s_.stream, b.swiglu, gradient(at.down, c_.dim, c_.ffn_dim), !first);
+  };
+  if (!on_the_way) down_gradient();
   project_back(list, s_.stream, weight(at.down, c_.dim, c_.ffn_dim), d_swiglu);
-  activate_back(list, d_swiglu, b);
+  activate_back(list, d_swiglu, b, on_the_way ? b.swiglu : View());
+  if (on_the_way) down_gradient();
   const bool norm_shared = o_.recompute == Recompute::norms || o_.recompute == Recompute::swiglu;
   if (norm_shared && !still_there) normalise(list, b.middle, at.norm2, b.norm2, b.rstd2);
   weight_gradient(list, b.gate_up, b.norm2, gradient(at.gate_up, 2 * c_.ffn_dim, c_.dim), !first);

@@ -49,9 +49,10 @@ class StepBuilder {
 
   void block_forward(OpList& list, size_t layer);
   void block_inside(OpList& list, size_t layer);
-  /// swiglu = act(gate) · up, from the halves of gate_up; and its gradient, in gate_up's memory.
+  /// swiglu = act(gate) · up, from the halves of gate_up; and its gradient, in gate_up's memory, with the
+  /// output once more in `y` where that is present.
   void activate(OpList& list, const BlockBuffers& b);
-  void activate_back(OpList& list, const View& dy, const BlockBuffers& b);
+  void activate_back(OpList& list, const View& dy, const BlockBuffers& b, const View& y);
   void feed_forward_backward(OpList& list, size_t layer, bool first);
   void attention_backward_part(OpList& list, size_t layer, bool first);
 

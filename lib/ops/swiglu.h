@@ -14,6 +14,7 @@ struct SwigluBackward {
   View dy;            // [N, F]
   View gate, up;      // [N, F]
   View d_gate, d_up;  // [N, F]; may be gate's and up's memory
+  View y;             // [N, F], optional: the forward's output again, bit for bit, for who did not keep it
 };
 
 extern const Op<SwigluForward> swiglu_forward;

@@ -29,8 +29,18 @@ void forward(CpuDevice& device, const SwigluForward& a) {
 // The simd pragma promises that an element of d_gate or d_up is at most its own gate's or up's memory.
 template <class T>
 void backward(CpuDevice& device, const SwigluBackward& a) {
-  const RowWalk walk = walk_rows({a.dy, a.gate, a.up, a.d_gate, a.d_up});
+  const View& output = a.y.present() ? a.y : a.d_up;  // where it is left out, any of the others stands for it
+  const RowWalk walk = walk_rows({a.dy, a.gate, a.up, a.d_gate, a.d_up, output});
   for_elements(device, walk, [&](int64_t row, int64_t begin, int64_t end) {
+    if (a.y.present()) {  // before its inputs may be overwritten
+      const T *gate = row_of<T>(a.gate, row), *up = row_of<T>(a.up, row);
+      T* y = row_of<T>(a.y, row);
+#pragma omp simd
+      for (int64_t i = begin; i < end; ++i) {
+        const float g = load(gate, i);
+        store(y, i, load(up, i) * (g * sigmoid(g)));
+      }
+    }
     const T *dy = row_of<T>(a.dy, row), *gate = row_of<T>(a.gate, row), *up = row_of<T>(a.up, row);
     T *d_gate = row_of<T>(a.d_gate, row), *d_up = row_of<T>(a.d_up, row);
 #pragma omp simd

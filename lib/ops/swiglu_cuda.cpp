@@ -35,21 +35,24 @@ std::function<void()> swiglu_forward_cuda(CudaDevice& device, const SwigluForwar
 
 std::function<void()> swiglu_backward_cuda(CudaDevice& device, const SwigluBackward& a) {
   const int64_t width = group_width(a.dy.dtype);
-  const RowWalk walk = walk_rows({a.dy, a.gate, a.up, a.d_gate, a.d_up});
+  const View& y = a.y.present() ? a.y : a.d_up;  // where it is left out, any of the others stands for it
+  const RowWalk walk = walk_rows({a.dy, a.gate, a.up, a.d_gate, a.d_up, y});
   const RowLaunch launch = launch_rows(walk, width);
   const SwigluBackwardParams params{.dy = a.dy.data,
                                     .gate = a.gate.data,
                                     .up = a.up.data,
                                     .d_gate = a.d_gate.data,
                                     .d_up = a.d_up.data,
+                                    .y = a.y.data,
                                     .dy_row = a.dy.stride(0),
                                     .gate_row = a.gate.stride(0),
                                     .up_row = a.up.stride(0),
                                     .d_gate_row = a.d_gate.stride(0),
                                     .d_up_row = a.d_up.stride(0),
+                                    .y_row = y.stride(0),
                                     .length = walk.length,
                                     .tiles = launch.tiles};
-  const bool vector = vectorised({a.dy, a.gate, a.up, a.d_gate, a.d_up}, walk, width);
+  const bool vector = vectorised({a.dy, a.gate, a.up, a.d_gate, a.d_up, y}, walk, width);
   return device.bind(swiglu_kernel(device, "swiglu_backward", a.dy.dtype, vector, sizeof params),
                      launch.shape, params);
 }

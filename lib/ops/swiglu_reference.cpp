@@ -26,6 +26,9 @@ void swiglu_backward_reference(Ref& r) {
     d_gate.magnitude[i] = std::abs(through) * std::hypot(s, gate[i] * s * (1 - s)) * spread;
     d_up.value[i] = dy[i] * gate[i] * s;
     d_up.magnitude[i] = std::abs(d_up.value[i]) * spread;
+    if (!r.has("y")) continue;
+    r.out("y").value[i] = gate[i] * s * up[i];
+    r.out("y").magnitude[i] = std::abs(gate[i] * s * up[i]) * spread;
   }
 }
 
