@@ -10,6 +10,7 @@
 #include "lib/check/parity.h"
 #include "lib/check/repeat.h"
 #include "lib/check/step.h"
+#include "lib/check/training.h"
 
 namespace tang {
 namespace {
@@ -48,11 +49,24 @@ void declare_large(Cli& cli, LargeOptions& options) {
       .option("--case", options.only_case, "one case of your own instead of the registered ones");
 }
 
+void declare_training(Cli& cli, TrainingCheckOptions& options) {
+  cli.subcommand("training", "a run twice, from an empty and a warm kernel cache, has the same bits",
+                 "tang-check training --config configs/350m-gqa.yaml schedule.steps=1000\n"
+                 "tang-check training --config configs/350m-gqa.yaml schedule.steps=1000 --steps 200 "
+                 "--against attention_forward=cuda:mma --against attention_backward=cuda:mma")
+      .option("--config", options.config, "a configuration as tang-train takes it", Need::required)
+      .positional("override", options.overrides, "key=value: sets a key by its dotted name")
+      .option("--steps", options.steps, "steps of each run")
+      .option("--against", options.against, "op=implementation of a third run, whose losses must be near")
+      .option("--within", options.within, "how near, relative");
+}
+
 int check(int argc, char** argv) {
   ParityOptions parity;
   CompileOptions compile;
   LargeOptions large;
   RepeatOptions repeat;
+  TrainingCheckOptions training;
   StepCheckOptions step;
   std::vector<std::string> ops;
   bool markdown = false;
@@ -61,6 +75,7 @@ int check(int argc, char** argv) {
   declare_parity(cli, parity);
   declare_repeat(cli, repeat);
   declare_large(cli, large);
+  declare_training(cli, training);
   cli.subcommand("step", "a whole model's gradients and losses against the CPU's f32",
                  "tang-check step --device cuda")
       .option("--device", step.device, "cpu, cuda, cuda:N, or all that this machine has")
@@ -78,6 +93,7 @@ int check(int argc, char** argv) {
   if (cli.chosen() == "parity") return check_parity(parity).close();
   if (cli.chosen() == "grad") return check_gradients(ops).close();
   if (cli.chosen() == "compile") return check_compile(compile).close();
+  if (cli.chosen() == "training") return check_training(training).close();
   if (cli.chosen() == "large") return check_large(large).close();
   if (cli.chosen() == "repeat") return check_repeat(repeat).close();
   if (cli.chosen() == "step") return check_step(step).close();

@@ -114,6 +114,11 @@ fs::path save_checkpoint(const fs::path& run, Llama& model, const TrainState& st
   return target;
 }
 
+std::string weights_checksum(const fs::path& folder) {
+  const fs::path path = folder / state_file;
+  return Json::parse(read_file(path), path.string()).at("xxh64").at(model_file).as_string();
+}
+
 namespace {
 
 void load_arena(const SafetensorsFile& file, const std::string& prefix, Arena arena, Llama& model) {

@@ -29,6 +29,9 @@ struct TrainState {
 fs::path save_checkpoint(const fs::path& run, Llama& model, const TrainState& state, int64_t keep,
                          const std::string& tokenizer);
 
+/// The checksum of a checkpoint's weights file, as its state.json has it: equal exactly when all weights are.
+std::string weights_checksum(const fs::path& folder);
+
 /// Weights, moments and working copies into the model; the folder must have passed read_state.
 void load_checkpoint(const fs::path& folder, Llama& model);
 

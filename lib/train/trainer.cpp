@@ -176,7 +176,8 @@ void Trainer::save() {
   const fs::path path =
       save_checkpoint(s_.run, s_.model, state_, s_.config.checkpoint.keep, s_.config.data.tokenizer);
   saved_step_ = state_.step;
-  console_.say(fmt::format("saved {}", path.string()));
+  weights_ = weights_checksum(path);
+  console_.say(fmt::format("saved {}, weights {}", path.string(), weights_));
   last_finished_ += steady_clock::now() - began;
 }
 
@@ -198,7 +199,7 @@ void Trainer::start_row() {
 
 void Trainer::end_row(const std::string& reason) {
   MetricsRow row{.kind = "end", .step = state_.step, .tokens = state_.tokens, .seconds = seconds()};
-  row.more = Json::object({{"reason", reason}});
+  row.more = Json::object({{"reason", reason}, {"weights", weights_.empty() ? Json() : Json(weights_)}});
   metrics_.add(row);
   metrics_.flush();
 }

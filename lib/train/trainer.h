@@ -76,6 +76,7 @@ class Trainer {
   std::optional<Span> first_step_;
   int64_t memory_bytes_ = 0;
   std::optional<int64_t> saved_step_;
+  std::string weights_;  // checksum of the last ones saved
 };
 
 }  // namespace tang

@@ -114,6 +114,44 @@ TEST_CASE("programs: 5 + 5 steps are 10, bit for bit, over an epoch's border and
   }
 }
 
+TEST_CASE("programs: the weights of two equal runs have the same checksum on the console, in both files") {
+  const Bench bench;
+  const Outcome one = run(bench.config() + bench.run_dir("one")),
+                two = run(bench.config() + bench.run_dir("two"));
+  const auto weights = [](const Outcome& outcome) {
+    return outcome.text.substr(outcome.text.rfind("weights "));
+  };
+  CHECK(weights(one).size() == 8 + 16 + 1);
+  CHECK(weights(one) == weights(two));
+  const Outcome other = run(bench.config() + bench.run_dir("other") + "train.seed=9");
+  CHECK(weights(one) != weights(other));
+  const std::string digest = "\"" + weights(one).substr(8, 16) + "\"";
+  CHECK(has(read_file(bench / "one" / "metrics.jsonl"), "\"weights\": " + digest));
+  CHECK(has(bench.bytes("one", "step-10/state.json"), "\"model.safetensors\": " + digest));
+}
+
+TEST_CASE("programs: tang-check training repeats a run and holds it against other implementations") {
+  const Bench bench;
+  const Outcome good =
+      run("training " + bench.config() + "--steps 4 --against attention_forward=cpu", "tang-check");
+  CHECK(good.exit_code == 0);
+  CHECK(has(good.text, "4 of 4 steps have the same bits; weights "));
+  CHECK(has(good.text, "difference of a loss is 0.000% (step 0), allowed 1.000%"));
+  CHECK(has(good.text, "\n9 passed, 0 failed, 0 skipped"));
+  const Outcome unknown = run("training " + bench.config() + "--against attention_forward=gpu", "tang-check");
+  CHECK(unknown.exit_code == 2);
+}
+
+TEST_CASE("programs: --start-up says where the time to the first step went") {
+  const Bench bench;
+  const Outcome outcome = run(bench.config() + bench.run_dir("timed") + "train.steps=2 --start-up");
+  CHECK(outcome.exit_code == 0);
+  for (const char* span : {"\ndevice ", "\ndata ", "\nmodel ", "\n  ops of the step ", "\ninitial weights ",
+                           "\nfirst step ", "\nend of the first step "}) {
+    CHECK_MESSAGE(has(outcome.text, span), span);
+  }
+}
+
 TEST_CASE("programs: evaluating changes no training loss") {
   const Bench bench;
   CHECK(run(bench.config() + bench.run_dir("without")).exit_code == 0);
