@@ -39,7 +39,44 @@ bool same_bits(const bf16* a, const bf16* b, int64_t count) {
   return std::equal(a, a + count, b, [](bf16 x, bf16 y) { return x.bits == y.bits; });
 }
 
+/// The forward's output, and the one that the backward gives on its way.
+std::pair<std::vector<bf16>, std::vector<bf16>> swiglu_twice(Device& device) {
+  constexpr int64_t rows = 63, columns = 129, count = rows * columns;  // odd rows: no whole groups
+  const auto uploaded = [&](uint64_t stream) {
+    const std::vector<bf16> values = random(count, stream);
+    Buffer buffer = device.allocate(count * 2);
+    device.upload(buffer.data(), values.data(), buffer.bytes());
+    device.synchronize();
+    return buffer;
+  };
+  const Buffer dy = uploaded(1), gate = uploaded(2), up = uploaded(3), once = uploaded(4),
+               again = uploaded(5);
+  const auto view = [&](const Buffer& buffer) { return buffer.view(Dtype::bf16, {rows, columns}); };
+  swiglu_forward(device, {.gate = view(gate), .up = view(up), .y = view(once)});
+  swiglu_backward(device, {.dy = view(dy),
+                           .gate = view(gate),
+                           .up = view(up),
+                           .d_gate = view(gate),
+                           .d_up = view(up),
+                           .y = view(again)});
+  std::vector<bf16> first(count), second(count);
+  device.download(first.data(), once.data(), once.bytes());
+  device.download(second.data(), again.data(), again.bytes());
+  device.synchronize();
+  return {first, second};
+}
+
 }  // namespace
+
+TEST_CASE("swiglu: the backward gives the forward's output again, bit for bit, and in place") {
+  for (const char* name : {"cpu", "cuda"}) {
+    if (std::string_view(name) == "cuda" && !cuda_available()) continue;
+    CAPTURE(name);
+    const auto device = open_device(name);
+    const auto [first, second] = swiglu_twice(*device);
+    CHECK(same_bits(first.data(), second.data(), static_cast<int64_t>(first.size())));
+  }
+}
 
 TEST_CASE("softmax: known values, at any offset, without overflow") {
   for (const float offset : {0.0f, 1e4f, -1e4f}) {
