@@ -309,8 +309,8 @@ __device__ __forceinline__ void consume(const AttentionBackwardSm90Params& p, co
 #pragma unroll
     for (int i = 0; i < 64; ++i) dk[i] = dv[i] = 0;
     barrier_wait(at.v_full(), items & 1);
-#pragma unroll 1
     int left = count;
+#pragma unroll 1
     do {
       float dp[32], dq[32];
       uint32_t packed[4][4];

@@ -8,6 +8,7 @@
 // same bits every time.
 #include "attention_sm90.h"
 
+#include "attention_backward_sm90.cuh"
 #include "common.cuh"
 #include "ptx/tma.cuh"
 #include "ptx/wgmma.cuh"
@@ -46,11 +47,7 @@ struct Layout {
   __device__ uint32_t item(int b) const { return barrier(14 + 2 * b); }
 };
 
-struct Item {
-  int n, kv_head, batch;  // key block, …; n < 0: no more work
-};
-
-__device__ __forceinline__ Item item_at(int index, int blocks, int kv_heads, int pairs, int section) {
+__device__ __forceinline__ BackwardItem item_at(int index, int blocks, int kv_heads, int pairs, int section) {
   if (index >= blocks * pairs) return {-1, 0, 0};
   const int part = index / (section * blocks);
   const int rest = index - part * section * blocks;
@@ -59,41 +56,16 @@ __device__ __forceinline__ Item item_at(int index, int blocks, int kv_heads, int
   return {blocks - 1 - rest / width, pair % kv_heads, pair / kv_heads};
 }
 
-__device__ __forceinline__ void store_shared(uint32_t address, int value) {
-  asm volatile("st.shared.s32 [%0], %1;" ::"r"(address), "r"(value) : "memory");
-}
-__device__ __forceinline__ int load_shared(uint32_t address) {
-  int value;
-  asm volatile("ld.shared.s32 %0, [%1];" : "=r"(value) : "r"(address) : "memory");
-  return value;
-}
-__device__ __forceinline__ Item load_item(uint32_t address) {
-  return {load_shared(address), load_shared(address + 4), load_shared(address + 8)};
-}
-__device__ __forceinline__ float2 load_pair(uint32_t address) {
-  float2 value;
-  asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(value.x), "=f"(value.y) : "r"(address));
-  return value;
-}
-__device__ __forceinline__ void bulk_load(uint32_t target, const void* source, uint32_t bytes,
-                                          uint32_t barrier) {
-  asm volatile(
-      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(target),
-      "l"(source), "r"(bytes), "r"(barrier)
-      : "memory");
-}
-
 /// One thread claims items and feeds K, V, and each step's Q, dO, log-sum-exp and delta.
 __device__ __forceinline__ void produce(const AttentionBackwardSm90Params& p, const Layout& at, int blocks) {
   const int group = p.heads / p.kv_heads;
   int step = 0;
   for (int items = 0;; ++items) {
     const int b = items & 1;
-    const Item item = item_at(atomicAdd(p.next, 1u), blocks, p.kv_heads, p.batch * p.kv_heads, p.section);
+    const BackwardItem item =
+        item_at(atomicAdd(p.next, 1u), blocks, p.kv_heads, p.batch * p.kv_heads, p.section);
     barrier_wait(at.kv_empty(b), ((items >> 1) & 1) ^ 1);
-    store_shared(at.item(b), item.n);
-    store_shared(at.item(b) + 4, item.kv_head);
-    store_shared(at.item(b) + 8, item.batch);
+    store_item(at.item(b), item);
     if (item.n < 0) {
       barrier_arrive(at.kv_full(b));
       return;
@@ -127,7 +99,7 @@ __device__ __forceinline__ void write_dq(const AttentionBackwardSm90Params& p, c
   for (int items = 0;; ++items) {
     const int b = items & 1;
     barrier_wait(at.kv_full(b), (items >> 1) & 1);
-    const Item item = load_item(at.item(b));
+    const BackwardItem item = load_item(at.item(b));
     if (item.n < 0) return;
 #pragma unroll 1
     for (int h = item.kv_head * group; h < (item.kv_head + 1) * group; ++h) {
@@ -138,25 +110,16 @@ __device__ __forceinline__ void write_dq(const AttentionBackwardSm90Params& p, c
         uint32_t* turn = p.turns + tile;
         barrier_wait(at.dq_full(), step & 1);
         if (m == item.n) {
-          asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(target),
-                       "r"(at.dq()), "r"(dq_bytes)
-                       : "memory");
+          bulk_store(target, at.dq(), dq_bytes);
         } else {
-          uint32_t seen;
-          do {
-            asm volatile("ld.acquire.gpu.u32 %0, [%1];" : "=r"(seen) : "l"(turn) : "memory");
-          } while (seen != static_cast<uint32_t>(m - item.n));
-          asm volatile(
-              "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;" ::"l"(target),
-              "r"(at.dq()), "r"(dq_bytes)
-              : "memory");
+          await_turn(turn, m - item.n);
+          bulk_add(target, at.dq(), dq_bytes);
         }
         tma_commit();
         tma_wait_read();
         barrier_arrive(at.dq_empty());
         tma_wait_all();
-        asm volatile("fence.acq_rel.gpu;" ::: "memory");
-        asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(turn) : "memory");
+        pass_turn(turn);
       }
     }
     barrier_arrive(at.kv_empty(b));
@@ -231,7 +194,7 @@ __device__ __forceinline__ void hand_over_dq(const float (&dq)[32], const Layout
 
 /// 64 rows of a finished gradient through `home` (8 KiB of this warpgroup's own) to memory.
 __device__ __forceinline__ void store_gradient(const float (&d)[32], float factor, uint32_t home,
-                                               const void* map, const Item& item, int consumer) {
+                                               const void* map, const BackwardItem& item, int consumer) {
   const int thread = threadIdx.x % 128, lane = thread % 32;
   const int row = thread / 32 * 16 + lane % 8 + 8 * ((lane / 8) & 1);
 #pragma unroll
@@ -263,7 +226,7 @@ __device__ __forceinline__ void consume(const AttentionBackwardSm90Params& p, co
   for (int items = 0;; ++items) {
     const int b = items & 1;
     barrier_wait(at.kv_full(b), (items >> 1) & 1);
-    const Item item = load_item(at.item(b));
+    const BackwardItem item = load_item(at.item(b));
     if (item.n < 0) return;
     const uint32_t k_rows = at.k(b) + consumer * 8192, v_rows = at.v(b) + consumer * 8192;
     const int count = group * (blocks - item.n);
