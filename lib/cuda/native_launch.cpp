@@ -119,11 +119,12 @@ std::function<void()> NativeDevice::gemm(const CudaGemm& problem) {
   check_gemm(problem);
   if (problem.m == 0 || problem.n == 0) return [] {};
   if (problem.k == 0) return scale_rows(problem);
+  if (capturing_) fail_check("a product is prepared inside a graph capture: prepare it before");
   use();
   if (!blas_) {
     const Span span("cuBLASLt");
     workspace_ = allocate(Blas::workspace_bytes);
-    blas_ = std::make_unique<Blas>(compute_, workspace_.data());
+    blas_ = std::make_unique<Blas>(*this, compute_, workspace_.data(), JitCache::from_environment());
   }
   return blas_->prepare(problem);
 }

@@ -14,7 +14,15 @@ struct Matmul {
   bool transpose_a = false, transpose_b = false;
   bool accumulate = false;  // c += instead of c =
   bool tf32 = false;  // f32 mode on CUDA: products of inputs cut to 10 fraction bits; the CPU ignores it
+  View turned;        // scratch: the operand that turned_operand names, transposed
 };
+
+/// Hopper's TF32 products want K innermost in both operands, and a weight gradient has it in neither. A
+/// transposed copy of the narrower one first is worth it when each of its elements then serves at least
+/// `turned_uses` products. Shapes alone decide, because the choice changes bits.
+enum class Turned { none, a, b };
+constexpr int64_t turned_uses = 1024;
+Turned turned_operand(const Matmul& a);
 
 extern const Op<Matmul> matmul;
 

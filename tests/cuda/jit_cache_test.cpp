@@ -3,11 +3,10 @@
 #include <doctest/doctest.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <fstream>
-#include <optional>
 #include <vector>
 
+#include "tests/environment.h"
 #include "tests/temporary_folder.h"
 
 namespace tang {
@@ -30,21 +29,6 @@ fs::path only_entry(const fs::path& folder) {
   REQUIRE(files.size() == 1);
   return files[0];
 }
-
-/// Sets, or with nullptr removes, a variable until the end of the scope.
-class Environment {
- public:
-  Environment(const char* name, const char* value) : name_(name) {
-    if (const char* old = std::getenv(name)) old_ = old;
-    set(value);
-  }
-  ~Environment() { set(old_ ? old_->c_str() : nullptr); }
-
- private:
-  void set(const char* value) const { value != nullptr ? ::setenv(name_, value, 1) : ::unsetenv(name_); }
-  const char* name_;
-  std::optional<std::string> old_;
-};
 
 const Digest key = Digest().add("one").add("two");
 

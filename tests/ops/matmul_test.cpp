@@ -65,5 +65,30 @@ TEST_CASE("matmul: shapes that do not fit are refused with both operands") {
                        "matmul: dimension 0 of b is 4, but K = 3 in a f32 [2, 3] (b is f32 [4, 2])", Error);
 }
 
+TEST_CASE("matmul: scratch is there exactly where an operand is turned, and holds it") {
+  float element = 0;
+  int turned = 0;
+  for (const int64_t m : {1023, 1024, 2000})
+    for (const int64_t n : {40, 1024, 1500})
+      for (const int64_t k : {64, 66})
+        for (int flags = 0; flags < 8; ++flags)
+          for (const Dtype dtype : {Dtype::f32, Dtype::bf16}) {
+            const bool ta = flags & 1, tb = flags & 2;
+            const Matmul args{.a = View(&element, dtype, {ta ? k : m, ta ? m : k}),
+                              .b = View(&element, dtype, {tb ? n : k, tb ? k : n}),
+                              .c = View(&element, dtype, {m, n}),
+                              .transpose_a = ta,
+                              .transpose_b = tb,
+                              .tf32 = (flags & 4) != 0};
+            const Turned operand = turned_operand(args);
+            const int64_t width = operand == Turned::a ? m : operand == Turned::b ? n : 0;
+            const int64_t bytes = matmul.scratch_bytes(&args);
+            if (dtype == Dtype::f32) CHECK(bytes == (k * width * 4 + 255) / 256 * 256);
+            CHECK((dtype == Dtype::f32 || operand == Turned::none));
+            turned += operand != Turned::none;
+          }
+  CHECK(turned == 8);
+}
+
 }  // namespace
 }  // namespace tang
