@@ -15,8 +15,9 @@ TEST_CASE("kernels: no two headers declare a struct of the same name") {
   for (const fs::path& path : glob(std::string(TANG_SOURCE_DIR) + "/kernels/*.h")) {
     const std::string text = read_file(path);
     for (std::sregex_iterator at(text.begin(), text.end(), declaration), end; at != end; ++at) {
-      const auto [owner, is_new] = owners.emplace((*at)[1], path.filename().string());
-      CHECK_MESSAGE(is_new, (*at)[1].str(), " is in ", owner->second, " and in ", path.filename().string());
+      const std::string name = (*at)[1], file = path.filename().string();
+      CHECK_MESSAGE(!owners.contains(name), name, " is in ", owners[name], " and in ", file);
+      owners[name] = file;
     }
   }
   CHECK(owners.size() > 20);
