@@ -20,7 +20,10 @@ std::vector<CaseText> shared_cases() {
       // around the tiles of head size 128
       "B=8 T=1 H=2 Hkv=1 D=128", "B=1 T=63 H=7 Hkv=1 D=128 @strided", "B=3 T=65 H=2 Hkv=2 D=128",
       "B=2 T=127 H=4 Hkv=2 D=128 scale=0.3 @strided", "B=1 T=129 H=14 Hkv=2 D=128 @strided",
-      "B=1 T=1023 H=2 Hkv=1 D=128", "B=2 T=65 H=6 Hkv=2 D=64", "B=1 T=33 H=8 Hkv=8 D=32",
+      "B=1 T=1023 H=2 Hkv=1 D=128", "B=1 T=129 H=2 Hkv=1 D=128", "B=2 T=65 H=6 Hkv=2 D=64",
+      "B=1 T=33 H=8 Hkv=8 D=32",
+      // more work items than a Hopper chip has multiprocessors (132): blocks stay and take the next
+      "B=48 T=9 H=3 Hkv=3 D=128", "B=36 T=65 H=4 Hkv=4 D=128 @strided", "B=35 T=129 H=4 Hkv=4 D=64",
       // lengths on both sides of the tiles (S08)
       "B=33 T=2 H=8 Hkv=4 D=64", "B=1 T=255 H=2 Hkv=1 D=64", "B=1 T=511 H=2 Hkv=1 D=32",
       "B=1 T=513 H=1 Hkv=1 D=64",
