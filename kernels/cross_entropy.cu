@@ -1,6 +1,7 @@
 // Cross-entropy, forward and backward: one block a row. The row is read from memory once, into shared memory
-// (what does not fit is read again, from L2): its maximum, then the sum of exponentials, then the gradient.
-// Each thread reads back only what it stored itself, so the three passes need no barrier but the reductions'.
+// (what does not fit is read again, from L2), and its maximum and sum of exponentials found on the way; then
+// comes the gradient. Each thread reads back only what it stored itself, so the two passes need no barrier
+// but the reductions'.
 //
 // A row is cut into a head up to the first 16-byte boundary, vectors, and a tail, so rows of odd width keep
 // their vectors; where logits and gradient differ in alignment everything is head.
@@ -12,6 +13,7 @@ namespace {
 
 constexpr int width = vector_width<data_t>;
 constexpr int unroll = 4;
+constexpr int most_threads = 512;  // in lib/ops/cross_entropy_cuda.cpp
 constexpr float log2_e = 1.44269504088896341f;
 
 /// exp(x - top). bf16: by the hardware's 2^x, whose error is far below the result's rounding.
@@ -69,48 +71,77 @@ __device__ Row make_row(const CrossEntropyParams& p, int64_t n, uint4* cache) {
   return row;
 }
 
-/// Reads the row into the cache; returns this thread's maximum.
-__device__ float read_row(const Row& row) {
-  float top = -__int_as_float(0x7f800000);
-  float values[width];
-  const auto take = [&](const uint4& vector) {
-    unpack(values, vector);
+__device__ __forceinline__ float minus_infinity() { return -__int_as_float(0x7f800000); }
+
+/// The largest of some logits, and the sum of exp(logit - largest).
+struct Running {
+  float top = minus_infinity(), sum = 0.0f;
+
+  /// What to subtract: 0 where all was -inf, so that no NaN comes of it.
+  __device__ __forceinline__ float base() const { return top == minus_infinity() ? 0.0f : top; }
+
+  template <int n>
+  __device__ __forceinline__ void raise(const float (&values)[n]) {
+    float largest = values[0];
 #pragma unroll
-    for (int j = 0; j < width; ++j) top = fmaxf(top, values[j]);
-  };
-  const int step = blockDim.x;
-  int i = threadIdx.x;
-  for (; i + (unroll - 1) * step < row.count; i += unroll * step) {
-    uint4 loaded[unroll];
+    for (int i = 1; i < n; ++i) largest = fmaxf(largest, values[i]);
+    if (!(largest > top)) return;
+    sum *= exp_below(top, largest);
+    top = largest;
+  }
+  template <int n>
+  __device__ __forceinline__ void add(const float (&values)[n]) {
+    float part = 0.0f;
 #pragma unroll
-    for (int u = 0; u < unroll; ++u) loaded[u] = row.vectors[i + u * step];
+    for (int i = 0; i < n; ++i) part += exp_below(values[i], base());
+    sum += part;
+  }
+};
+
+/// Vectors that a thread has on their way: `first`, first + blockDim.x, …
+struct Batch {
+  uint4 vector[unroll];
+
+  __device__ __forceinline__ void load(const Row& row, int first) {
 #pragma unroll
     for (int u = 0; u < unroll; ++u) {
-      if (i + u * step < row.cached) row.cache[i + u * step] = loaded[u];
-      take(loaded[u]);
+      const int i = first + u * static_cast<int>(blockDim.x);
+      if (i < row.count) vector[u] = row.vectors[i];
     }
   }
-  for (; i < row.count; i += step) {
-    const uint4 loaded = row.vectors[i];
-    if (i < row.cached) row.cache[i] = loaded;
-    take(loaded);
-  }
-  row.for_scalars([&](int c) { top = fmaxf(top, to_float(row.logits[c])); });
-  return top;
-}
+};
 
-__device__ float sum_row(const Row& row, float top) {
-  float sum = 0;
-  row.for_vectors([&](int, const uint4& vector) {
+/// Reads the row, of which `batch` is on its way, into the cache. The exponentials are summed under the
+/// largest logit so far while the next batch travels.
+__device__ __forceinline__ Running read_row(const Row& row, Batch batch) {
+  Running running;
+  const int step = blockDim.x;
+  for (int first = threadIdx.x; first < row.count; first += unroll * step) {
+    Batch next;
+    next.load(row, first + unroll * step);
     float values[width];
-    unpack(values, vector);
-    float part = 0;
 #pragma unroll
-    for (int j = 0; j < width; ++j) part += exp_below(values[j], top);
-    sum += part;
+    for (int u = 0; u < unroll; ++u) {
+      const int i = first + u * step;
+      if (i >= row.count) break;
+      if (i < row.cached) row.cache[i] = batch.vector[u];
+      unpack(values, batch.vector[u]);
+      running.raise(values);
+    }
+#pragma unroll
+    for (int u = 0; u < unroll; ++u) {
+      if (first + u * step >= row.count) break;
+      unpack(values, batch.vector[u]);
+      running.add(values);
+    }
+    batch = next;
+  }
+  row.for_scalars([&](int c) {
+    const float value[1] = {to_float(row.logits[c])};
+    running.raise(value);
+    running.add(value);
   });
-  row.for_scalars([&](int c) { sum += exp_below(to_float(row.logits[c]), top); });
-  return sum;
+  return running;
 }
 
 __device__ void write_gradient(const Row& row, data_t* gradient, float top, float factor, uint32_t target,
@@ -152,26 +183,31 @@ __device__ void clear(data_t* row, int begin, int end) {
 
 }  // namespace
 
-TANG_KERNEL cross_entropy(const CrossEntropyParams p) {
+TANG_KERNEL __launch_bounds__(most_threads, 2) cross_entropy(const CrossEntropyParams p) {
   extern __shared__ uint4 cache[];
   __shared__ float scratch[32];
   const int64_t n = blockIdx.x;
-  const uint32_t target = p.targets[n];
   data_t* gradient = p.d_logits == nullptr ? nullptr : static_cast<data_t*>(p.d_logits) + n * p.d_logits_row;
+  // All under way at once: the row, which padding alone does not need, and what is used long after.
+  const Row row = make_row(p, n, cache);
+  Batch batch;
+  batch.load(row, threadIdx.x);
+  const uint32_t target = p.targets[n];
+  const float scale = gradient != nullptr ? *p.scale : 0.0f;
   if (static_cast<int64_t>(target) == p.pad_id) {
     if (gradient != nullptr) clear(gradient, 0, p.width);
     if (threadIdx.x == 0) p.losses[n] = 0;
     return;
   }
-  const Row row = make_row(p, n, cache);
   const bool valid = target < static_cast<uint32_t>(p.vocab);
   // Read by every thread before the reductions' barriers: the gradient may overwrite it.
   const float hit = valid ? to_float(row.logits[target]) : __int_as_float(0x7fc00000);
-  const float top = block_max(read_row(row), scratch);
-  const float sum = block_sum(sum_row(row, top), scratch);
+  const Running mine = read_row(row, batch);
+  const float top = block_max(mine.top, scratch);
+  // A thread whose logits are all -inf has a sum of 0, which an infinite difference must not turn into NaN.
+  const float sum = block_sum(mine.sum == 0.0f ? 0.0f : mine.sum * exp_below(mine.top, top), scratch);
   if (threadIdx.x == 0) p.losses[n] = logf(sum) - (hit - top);
   if (gradient == nullptr) return;
-  const float scale = *p.scale;
   write_gradient(row, gradient, top, scale / sum, target, scale);
   clear(gradient, p.vocab, p.width);
 }

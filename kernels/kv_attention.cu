@@ -6,7 +6,11 @@
 #include "kv_attention.h"
 
 #include "groups.cuh"
+#include "overlap.cuh"
 
+#ifndef TANG_WARPS
+#define TANG_WARPS 4
+#endif
 #ifndef TANG_HEAD_DIM
 #define TANG_HEAD_DIM 64
 #endif
@@ -17,7 +21,7 @@
 namespace {
 
 constexpr int head_dim = TANG_HEAD_DIM, rows = TANG_ROWS;
-constexpr int warps = 4, threads = warps * warp_size;  // kv_threads in lib/ops/kv_attention_cuda.cpp
+constexpr int warps = TANG_WARPS, threads = warps * warp_size;
 constexpr int groups = (head_dim + group_width - 1) / group_width;  // 16-byte groups of a cache row
 
 constexpr int power_of_two(int least) {
@@ -31,7 +35,8 @@ constexpr int values = parts * group_width;                                   //
 constexpr int unroll = rows > 4 ? 2 : 4;                                      // keys in flight per lane group
 constexpr int step = threads / lanes;                                         // keys a pass of the CTA takes
 // On an SM: what ptxas would choose by itself makes the wide variants spill and the narrow ones slack.
-constexpr int fewest_ctas = vector_rows && parts == 1 && rows <= 2 ? 5 : 2;
+constexpr bool slack = vector_rows && parts == 1 && rows <= 2 && warps <= 4;
+constexpr int fewest_ctas = slack ? 5 : vector_rows || warps <= 4 ? 2 : 1;
 
 __device__ __forceinline__ float infinity() { return __int_as_float(0x7f800000); }
 
@@ -134,10 +139,11 @@ struct Work {
   uint32_t start;
 
   __device__ __forceinline__ Work(const KvAttentionParams& p) {
-    // The chunks of a split are neighbours: they find its keys in L2.
-    const int chunk = blockIdx.x % p.chunks, pair = blockIdx.x / p.chunks / p.splits;
-    split = blockIdx.x / p.chunks % p.splits;
-    b = pair / p.kv_heads, kv_head = pair % p.kv_heads;
+    // The chunks of a split are neighbours: they find its keys in L2. So are the heads, whose rows of a
+    // token-major cache lie side by side in one page of memory.
+    const int chunk = blockIdx.x % p.chunks, pair = blockIdx.x / p.chunks;
+    kv_head = pair % p.kv_heads;
+    split = pair / p.kv_heads % p.splits, b = pair / p.kv_heads / p.splits;
     group = p.heads / p.kv_heads, first_row = chunk * rows, all_rows = group * p.queries;
     start = p.start[b], begin = split * p.split_keys;
     const int seen = visible_keys(p, start, (min(first_row + rows, all_rows) - 1) / group);
@@ -250,6 +256,8 @@ __device__ __forceinline__ void write(const KvAttentionParams& p, const Work& wo
 TANG_KERNEL __launch_bounds__(threads, fewest_ctas) kv_attention(const KvAttentionParams p) {
   __shared__ Shared shared;
   const int warp = threadIdx.x / warp_size, lane = threadIdx.x % warp_size;
+  let_next_start();
+  wait_for_previous();
   const Work work(p);
   if (work.count <= 0) return;  // the whole CTA: nothing of this split is read later
   Queries queries;
@@ -278,8 +286,8 @@ TANG_KERNEL __launch_bounds__(threads, fewest_ctas) kv_attention(const KvAttenti
 
 namespace {
 
-constexpr int merge_threads = 256;               // kv_merge_threads in lib/ops/kv_attention_cuda.cpp
-constexpr int most_splits = 256;                 // kv_most_splits there
+constexpr int merge_threads = 256;               // in lib/ops/kv_attention_cuda.cpp
+constexpr int most_splits = 256;                 // most_splits in lib/ops/kv_attention.cpp
 constexpr int columns = power_of_two(head_dim);  // threads that walk one share of the splits
 constexpr int shares = merge_threads / columns;
 
@@ -288,6 +296,8 @@ constexpr int shares = merge_threads / columns;
 /// One CTA a query row: the splits that the row sees, in a fixed order.
 TANG_KERNEL __launch_bounds__(merge_threads) kv_attention_merge(const KvAttentionParams p) {
   __shared__ float weights[most_splits], scratch[warp_size], folded[merge_threads];
+  let_next_start();
+  wait_for_previous();
   const int64_t row = blockIdx.x, token = row / p.heads, b = token / p.queries;
   const int head = static_cast<int>(row - token * p.heads), i = static_cast<int>(token - b * p.queries);
   const int active = (visible_keys(p, p.start[b], i) - 1) / p.split_keys + 1;

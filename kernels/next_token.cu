@@ -2,6 +2,7 @@
 #include "next_token.h"
 
 #include "common.cuh"
+#include "overlap.cuh"
 
 namespace {
 
@@ -26,17 +27,37 @@ __device__ __forceinline__ Best warp_best(Best best) {
   return best;
 }
 
+constexpr int threads = 1024, in_flight = 4;
+
+__device__ __forceinline__ void take(Best& best, float value, int32_t index) {
+  if (value == value) best = better(best, {value, index});
+}
+
 }  // namespace
 
-TANG_KERNEL next_token(const NextTokenParams p) {
+TANG_KERNEL __launch_bounds__(threads) next_token(const NextTokenParams p) {
   __shared__ Best of_warp[warp_size];
+  let_next_start();
+  wait_for_previous();
   const float* row = p.logits + blockIdx.x * p.logits_row;
+  const int32_t vectors = aligned_16(row, 0) ? p.columns / 4 : 0;
   Best best = {0.0f, -1};
-#pragma unroll 8
-  for (int32_t i = threadIdx.x; i < p.columns; i += 1024) {
-    const float value = row[i];
-    if (value == value) best = better(best, {value, i});
+  for (int32_t first = threadIdx.x; first < vectors; first += in_flight * threads) {
+    float loaded[in_flight][4];
+#pragma unroll
+    for (int u = 0; u < in_flight; ++u) {
+      const int32_t i = first + u * threads;
+      load_vector(loaded[u], row + 4 * (i < vectors ? i : first));  // what comes twice changes nothing
+    }
+#pragma unroll
+    for (int u = 0; u < in_flight; ++u) {
+      const int32_t i = first + u * threads;
+#pragma unroll
+      for (int j = 0; j < 4; ++j) take(best, loaded[u][j], 4 * (i < vectors ? i : first) + j);
+    }
   }
+  for (int32_t i = 4 * vectors + static_cast<int32_t>(threadIdx.x); i < p.columns; i += threads)
+    take(best, row[i], i);
   best = warp_best(best);
   const int warp = threadIdx.x / warp_size, lane = threadIdx.x % warp_size;
   if (lane == 0) of_warp[warp] = best;

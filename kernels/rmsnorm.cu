@@ -1,6 +1,7 @@
 // RMSNorm. TANG_TEAM threads share a row and keep it in registers, TANG_GROUPS groups of 16 bytes each, so it
 // is read once; the _long kernels read a row that does not fit again from the cache. The backward walks the
-// rows with a fixed grid, each block keeps its share of dw, and reduce.cu folds the shares in order.
+// rows with a fixed grid, each block keeps its share of dw, and reduce.cu folds the shares in order. Its
+// teams are wide, so that a thread has registers for the next row, which travels while this one is worked on.
 #include "rmsnorm.h"
 
 #include "groups.cuh"
@@ -141,44 +142,92 @@ TANG_KERNEL __launch_bounds__(forward_threads) rmsnorm_forward_long(const RmsNor
   }
 }
 
-/// A block's teams take rows side by side and in step (their barriers are the block's).
-TANG_KERNEL __launch_bounds__(backward_threads, 2) rmsnorm_backward(const RmsNormBackwardParams p) {
-  constexpr int teams = backward_threads / team, row_room = groups * row_step;
-  __shared__ float scratch[32];
-  __shared__ float shares[teams > 1 ? teams * row_room : 1];
-  const int mine = threadIdx.x / team;
-  const data_t* w = row_at<data_t>(p.w, 0);
-  float dw[groups][group_width] = {};
-  for (int64_t first = static_cast<int64_t>(blockIdx.x) * teams; first < p.rows;
-       first += static_cast<int64_t>(gridDim.x) * teams) {
-    const int64_t n = first + mine;
-    const int64_t dim = n < p.rows ? p.dim : 0;  // 0: loads give zeros and nothing is stored
+namespace {
+
+constexpr bool one_ahead = groups <= 2;  // the next row is on its way while one is worked on, and w is kept
+constexpr int backward_blocks = groups == 1 ? 3 : 2;  // on a multiprocessor
+constexpr int team_warps = team / warp_size;
+
+/// What the backward reads of a row.
+struct BackwardRow {
+  uint4 upstream[groups], input[groups], residual[groups];
+  float rstd;
+
+  __device__ __forceinline__ void load(const RmsNormBackwardParams& p, int64_t n) {
+    const int64_t dim = n < p.rows ? p.dim : 0;  // 0: zeros
     const data_t* dy = row_at<data_t>(p.dy, n * p.dy_row);
     const data_t* x = row_at<data_t>(p.x, n * p.x_row);
-    data_t* dx = row_at<data_t>(p.dx, n * p.dx_row);
-    uint4 upstream[groups], input[groups];
+    const data_t* d_sum = row_at<data_t>(p.d_sum, n * p.d_sum_row);
 #pragma unroll
     for (int g = 0; g < groups; ++g) {
       upstream[g] = load_group(dy, first_element() + g * row_step, dim);
       input[g] = load_group(x, first_element() + g * row_step, dim);
+      residual[g] = load_group(d_sum, first_element() + g * row_step, p.d_sum != nullptr ? dim : 0);
     }
-    const float rstd = n < p.rows ? p.rstd[n] : 0.0f;
+    rstd = n < p.rows ? p.rstd[n] : 0.0f;
+  }
+};
+
+/// Sum over a team, whose warps have a barrier of their own. Calls in turn take the two halves of `scratch`
+/// in turn: a half is written again only after a barrier that its readers have reached.
+__device__ __forceinline__ float sum_of_team(float value, float* scratch, int turn) {
+  value = warp_sum(value);
+  if constexpr (team_warps > 1) {
+    const int warp = threadIdx.x / warp_size, first = warp / team_warps * team_warps;
+    scratch += turn * (backward_threads / warp_size);
+    if (threadIdx.x % warp_size == 0) scratch[warp] = value;
+    asm volatile("bar.sync %0, %1;" ::"r"(1 + first / team_warps), "n"(team) : "memory");
+    value = scratch[first];
+#pragma unroll
+    for (int i = 1; i < team_warps; ++i) value += scratch[first + i];
+  }
+  return value;
+}
+
+}  // namespace
+
+/// A block's teams take rows side by side, each at its own pace. dx may be the memory of d_sum: only the
+/// thread that writes an element has read it.
+TANG_KERNEL __launch_bounds__(backward_threads, backward_blocks)
+    rmsnorm_backward(const RmsNormBackwardParams p) {
+  constexpr int teams = backward_threads / team, row_room = groups * row_step;
+  __shared__ float scratch[2 * backward_threads / warp_size];
+  __shared__ float shares[teams > 1 ? teams * row_room : 1];
+  const int mine = threadIdx.x / team;
+  const data_t* w = row_at<data_t>(p.w, 0);
+  uint4 kept[one_ahead ? groups : 1];
+  if constexpr (one_ahead) {
+#pragma unroll
+    for (int g = 0; g < groups; ++g) kept[g] = load_group(w, first_element() + g * row_step, p.dim);
+  }
+  const auto weight = [&](int g) {
+    return one_ahead ? kept[g] : load_group(w, first_element() + g * row_step, p.dim);
+  };
+  float dw[groups][group_width] = {};
+  const int64_t step = static_cast<int64_t>(gridDim.x) * teams;
+  int64_t n = static_cast<int64_t>(blockIdx.x) * teams + mine;
+  BackwardRow row;
+  if constexpr (one_ahead) row.load(p, n);
+  for (int turn = 0; n < p.rows; n += step, turn ^= 1) {
+    BackwardRow next;
+    if constexpr (one_ahead) {
+      next.load(p, n + step);
+    } else {
+      row.load(p, n);
+    }
     float dot = 0;
 #pragma unroll
-    for (int g = 0; g < groups; ++g) {
-      dot =
-          add_products(dot, upstream[g], input[g], load_group(w, first_element() + g * row_step, dim), rstd);
-    }
-    const float mean = team_sum<team>(dot, scratch) / static_cast<float>(p.dim);
-    const data_t* d_sum = row_at<data_t>(p.d_sum, n * p.d_sum_row);
-    const int64_t residual_dim = p.d_sum != nullptr ? dim : 0;
+    for (int g = 0; g < groups; ++g)
+      dot = add_products(dot, row.upstream[g], row.input[g], weight(g), row.rstd);
+    const float mean = sum_of_team(dot, scratch, turn) / static_cast<float>(p.dim);
+    data_t* dx = row_at<data_t>(p.dx, n * p.dx_row);
 #pragma unroll
     for (int g = 0; g < groups; ++g) {
-      const int at = first_element() + g * row_step;
-      const uint4 residual = load_group(d_sum, at, residual_dim);  // dx may be its memory
-      store_group(dx, at, dim,
-                  input_gradient(upstream[g], input[g], load_group(w, at, dim), residual, rstd, mean, dw[g]));
+      store_group(
+          dx, first_element() + g * row_step, p.dim,
+          input_gradient(row.upstream[g], row.input[g], weight(g), row.residual[g], row.rstd, mean, dw[g]));
     }
+    if constexpr (one_ahead) row = next;
   }
   float* partial = p.partials + blockIdx.x * p.dim;
 #pragma unroll

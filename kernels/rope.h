@@ -15,10 +15,8 @@ struct RopeParams {
   const uint32_t* start;  // [B], read where TANG_START is 1
   RopeStrides x_strides, y_strides;
   int64_t cos_row, sin_row;  // of a position
-  int64_t batch, length, position;
+  int64_t length, position;
   int64_t positions;  // P: later ones are taken as the last, where the device alone knows them
-  // A thread owns one piece (16 bytes, or one element) of both rotated halves, or of the dims that pass
-  // through, in every head_chunks-th head.
-  int32_t heads, head_chunks, half, pieces, rest_pieces, tokens_per_block;
+  int32_t tokens_per_block, tiles;  // tiles: blocks a sequence
   float sin_sign;  // -1: the backward
 };

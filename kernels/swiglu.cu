@@ -2,12 +2,7 @@
 #include "swiglu.h"
 
 #include "groups.cuh"
-
-namespace {
-
-__device__ __forceinline__ float sigmoid(float x) { return 1.0f / (1.0f + expf(-x)); }
-
-}  // namespace
+#include "sigmoid.cuh"
 
 TANG_KERNEL swiglu_forward(const SwigluForwardParams p) {
   const Place place = place_in<group_width>(p.tiles);

@@ -1,6 +1,6 @@
 // The kernel around a generated expression: one group of 16 bytes a thread, every input loaded before the
-// first output is stored, so that in place is safe. lib/ops/traced_cuda.cpp writes a source that holds
-// `constexpr int traced_inputs, traced_outputs`, the function
+// first output is stored, so that in place is safe. lib/ops/traced_cuda.cpp writes a source that includes
+// sigmoid.cuh, holds `constexpr int traced_inputs, traced_outputs`, the function
 // `traced_values(float (&y)[traced_outputs], const float (&x)[traced_inputs])`, and then includes this.
 // TANG_ENTRY is the kernel's name; bit k of TANG_SCALARS is set where input k is one number.
 #pragma once

@@ -39,7 +39,7 @@ std::string operation(ExprOp op, const std::string& a, const std::string& b, con
     case ExprOp::max:
       return fmt::format("{0} > {1} || {0} != {0} ? {0} : {1}", a, b);
     case ExprOp::sigmoid:
-      return fmt::format("1.0f / (1.0f + expf(-{}))", a);
+      return fmt::format("sigmoid({})", a);
     case ExprOp::pow:
       return fmt::format("powf({}, {})", a, b);
     case ExprOp::less:

@@ -9,6 +9,7 @@ namespace tang {
 namespace {
 
 constexpr int64_t vector_bytes = 16;
+constexpr int64_t most_threads = 512;  // in the kernel
 
 /// Shared bytes a row's cache may take so that two blocks share a multiprocessor: one loads while the other
 /// computes. The hardware keeps 1 KiB of each block's share, and reductions take 128 bytes.
@@ -39,7 +40,7 @@ std::function<void()> cross_entropy_cuda(CudaDevice& device, const CrossEntropy&
                                        .constants = {{"TANG_T", kernel_type(a.logits.dtype)}},
                                        .param_bytes = sizeof params,
                                        .shared_bytes = cache_limit(device.caps())});
-  const int64_t threads = std::clamp<int64_t>((vectors + 31) / 32 * 32, 32, 512);
+  const int64_t threads = std::clamp<int64_t>((vectors + 31) / 32 * 32, 32, most_threads);
   return device.bind(kernel, {.grid = {a.logits.dim(0)}, .block = {threads}, .shared_bytes = cache_bytes},
                      params);
 }

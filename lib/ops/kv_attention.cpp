@@ -7,15 +7,17 @@ namespace tang {
 
 namespace {
 
-// Enough CTAs to fill a large chip several times, none with too few keys to be worth its start and its merge.
-constexpr int64_t most_rows = 8, most_ctas = 2048, fewest_keys = 128, most_splits = 256, key_step = 64;
+// CTAs that fill a large chip (five on each of 132 multiprocessors) twice, and hardly a third time; none with
+// too few keys to be worth its start and its merge.
+constexpr int64_t most_rows = 8, most_ctas = 1280, fewest_keys = 128, most_splits = 256, key_step = 64;
+constexpr int64_t few_owners = 64, most_alone = 1024;  // (batch, KV head) pairs; keys
 
 /// min(most_ctas * most_rows, query rows * ceil(S / fewest_keys)) partial results: split_keys stays below
 /// both.
 const std::string row_bound = "B*Q*H*(S+127-(S+127)%128)/128";
 const std::string workspace =
-    "(16384*(16384<=" + row_bound + ")+" + row_bound + "*(" + row_bound + "<16384))*(D+2)";
-static_assert(most_ctas * most_rows == 16384 && fewest_keys == 128, "the workspace's expression");
+    "(10240*(10240<=" + row_bound + ")+" + row_bound + "*(" + row_bound + "<10240))*(D+2)";
+static_assert(most_ctas * most_rows == 10240 && fewest_keys == 128, "the workspace's expression");
 
 constexpr int64_t divide_up(int64_t count, int64_t each) { return (count + each - 1) / each; }
 
@@ -71,13 +73,19 @@ OpSpec attention_spec() {
 
 const Op<KvAttention> kv_attention{attention_spec()};
 
-KvSplits split_keys(int64_t batch, int64_t queries, int64_t capacity, int64_t heads, int64_t kv_heads) {
+KvSplits split_keys(int64_t batch, int64_t queries, int64_t capacity, int64_t heads, int64_t kv_heads,
+                    int64_t head_dim) {
   const int64_t query_rows = heads / kv_heads * queries, chunks = divide_up(query_rows, most_rows);
+  const int64_t rows = divide_up(query_rows, chunks);
   const int64_t owners = batch * kv_heads * chunks;
+  // Few sequences and a short cache: one wide CTA takes all of it, which saves the merge.
+  if (owners <= few_owners && capacity <= most_alone && rows <= 2 && head_dim <= 128 && head_dim % 8 == 0)
+    return {.rows = rows, .chunks = chunks, .splits = 1, .split_keys = capacity, .warps = 8};
   const int64_t wanted =
       std::max<int64_t>(1, std::min({most_ctas / owners, divide_up(capacity, fewest_keys), most_splits}));
   const int64_t keys = divide_up(divide_up(capacity, wanted), key_step) * key_step;
-  return {divide_up(query_rows, chunks), chunks, divide_up(capacity, keys), keys};
+  return {
+      .rows = rows, .chunks = chunks, .splits = divide_up(capacity, keys), .split_keys = keys, .warps = 4};
 }
 
 }  // namespace tang

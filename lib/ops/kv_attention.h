@@ -58,8 +58,10 @@ struct KvSplits {
   int64_t chunks;      // CTAs that share the query rows of a (batch, KV head)
   int64_t splits;      // of the keys; 1: no second kernel, no workspace
   int64_t split_keys;  // keys in each
+  int64_t warps;       // of a CTA
 };
-KvSplits split_keys(int64_t batch, int64_t queries, int64_t capacity, int64_t heads, int64_t kv_heads);
+KvSplits split_keys(int64_t batch, int64_t queries, int64_t capacity, int64_t heads, int64_t kv_heads,
+                    int64_t head_dim);
 
 // The implementations, registered in kv_attention.cpp.
 void kv_attention_reference(Ref& r);

@@ -11,7 +11,7 @@ namespace tang {
 
 namespace {
 
-constexpr int64_t kv_threads = 128, kv_merge_threads = 256;  // as in kernels/kv_attention.cu
+constexpr int64_t merge_threads = 256;  // in kernels/kv_attention.cu
 
 KvStrides strides_of(const View& view) { return {view.stride(0), view.stride(1), view.stride(2)}; }
 
@@ -44,7 +44,7 @@ KvAttentionParams params_of(const KvAttention& a, const KvSplits& plan) {
 
 std::function<void()> kv_attention_cuda(CudaDevice& device, const KvAttention& a) {
   const int64_t batch = a.q.dim(0), heads = a.q.dim(2), kv_heads = a.k.dim(2), dim = a.q.dim(3);
-  const KvSplits plan = split_keys(batch, a.q.dim(1), a.k.dim(1), heads, kv_heads);
+  const KvSplits plan = split_keys(batch, a.q.dim(1), a.k.dim(1), heads, kv_heads, dim);
   const int64_t rows = batch * a.q.dim(1) * heads;
   if (plan.splits > 1 && a.workspace.size() < rows * plan.splits * (dim + 2))
     fail_check("kv_attention: the workspace holds {} floats, {} are needed", a.workspace.size(),
@@ -53,17 +53,18 @@ std::function<void()> kv_attention_cuda(CudaDevice& device, const KvAttention& a
       a.q.dtype, vectorised({a.q, a.k, a.v}, {std::max<int64_t>(2, rows), dim}, group_width(a.q.dtype)));
   constants.emplace_back("TANG_HEAD_DIM", std::to_string(dim));
   constants.emplace_back("TANG_ROWS", std::to_string(plan.rows));
+  constants.emplace_back("TANG_WARPS", std::to_string(plan.warps));
   const KvAttentionParams params = params_of(a, plan);
   const auto launch_of = [&](const char* entry, int64_t blocks, int64_t threads) {
     return device.bind(device.kernel({.source = "kv_attention.cu",
                                       .entry = entry,
                                       .constants = constants,
                                       .param_bytes = sizeof params}),
-                       {.grid = {blocks}, .block = {threads}}, params);
+                       {.grid = {blocks}, .block = {threads}, .overlap_previous = true}, params);
   };
-  auto partial = launch_of("kv_attention", batch * kv_heads * plan.chunks * plan.splits, kv_threads);
+  auto partial = launch_of("kv_attention", batch * kv_heads * plan.chunks * plan.splits, 32 * plan.warps);
   if (plan.splits == 1) return partial;
-  return [partial = std::move(partial), merge = launch_of("kv_attention_merge", rows, kv_merge_threads)] {
+  return [partial = std::move(partial), merge = launch_of("kv_attention_merge", rows, merge_threads)] {
     partial();
     merge();
   };

@@ -1,5 +1,7 @@
 #include "kernels/matvec.h"
 
+#include <algorithm>
+
 #include "lib/base/error.h"
 #include "lib/ops/matvec.h"
 #include "lib/ops/rows.h"
@@ -9,7 +11,22 @@ namespace tang {
 namespace {
 
 constexpr int64_t block_threads = 256, block_warps = 8;  // threads and warps in the kernel
-constexpr int64_t blocks_each = 4;                       // that a multiprocessor holds at once
+
+/// rows_each and depth in the kernel, whether a row of w is one tile, and the blocks that a multiprocessor
+/// holds at once, about.
+struct Shape {
+  int64_t rows_each, depth;
+  bool whole;
+  int64_t blocks;
+};
+Shape shape_of(int64_t batch, int64_t groups) {
+  if (batch > 2) return {2, 2, groups <= 64, 4};
+  constexpr int64_t most_depth = 12;  // registers for more would cost more than they bring
+  const int64_t lane_groups = std::max<int64_t>(1, (groups + 31) / 32);
+  const int64_t tiles = (lane_groups + most_depth - 1) / most_depth;
+  const int64_t depth = (lane_groups + tiles - 1) / tiles;
+  return {1, depth, tiles == 1, depth > 4 ? 2 : 4};
+}
 
 int64_t groups_of(const Matvec& a) {
   const int64_t width = group_width(a.x.dtype);
@@ -19,10 +36,9 @@ int64_t groups_of(const Matvec& a) {
 int64_t shared_bytes(const Matvec& a) { return a.x.dim(0) * groups_of(a) * 16; }
 
 /// Blocks that all take the same number of rows, as few as keep every multiprocessor full.
-int64_t grid_size(const DeviceCaps& caps, const Matvec& a) {
-  const int64_t rows_each = a.x.dim(0) <= 2 ? 1 : 2;  // in the kernel
-  const int64_t wanted = (a.w.dim(0) + block_warps * rows_each - 1) / (block_warps * rows_each);
-  const int64_t most = std::max<int64_t>(1, caps.multiprocessors) * blocks_each;
+int64_t grid_size(const DeviceCaps& caps, const Matvec& a, const Shape& shape) {
+  const int64_t wanted = (a.w.dim(0) + block_warps * shape.rows_each - 1) / (block_warps * shape.rows_each);
+  const int64_t most = std::max<int64_t>(1, caps.multiprocessors) * shape.blocks;
   const int64_t turns = std::max<int64_t>(1, (wanted + most - 1) / most);
   return (wanted + turns - 1) / turns;
 }
@@ -63,13 +79,16 @@ std::function<void()> matvec_cuda(CudaDevice& device, const Matvec& a) {
   }
   KernelConstants constants = row_constants(a.x.dtype, vector);
   constants.emplace_back("TANG_Y", kernel_type(a.y.dtype));
+  const Shape shape = shape_of(a.x.dim(0), params.groups);
   constants.emplace_back("TANG_BATCH", std::to_string(a.x.dim(0)));
+  constants.emplace_back("TANG_DEPTH", std::to_string(shape.depth));
+  constants.emplace_back("TANG_WHOLE", shape.whole ? "1" : "0");
   return device.bind(device.kernel({.source = "matvec.cu",
                                     .entry = "matvec",
                                     .constants = constants,
                                     .param_bytes = sizeof params,
                                     .shared_bytes = shared_bytes(a)}),
-                     {.grid = {grid_size(device.caps(), a)},
+                     {.grid = {grid_size(device.caps(), a, shape)},
                       .block = {block_threads},
                       .shared_bytes = shared_bytes(a),
                       .overlap_previous = true},

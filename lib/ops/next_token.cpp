@@ -56,7 +56,7 @@ std::function<void()> next_token_cuda(CudaDevice& device, const NextToken& a) {
                                .columns = static_cast<int32_t>(columns_of(a))};
   return device.bind(
       device.kernel({.source = "next_token.cu", .entry = "next_token", .param_bytes = sizeof params}),
-      {.grid = {a.logits.dim(0)}, .block = {1024}}, params);
+      {.grid = {a.logits.dim(0)}, .block = {1024}, .overlap_previous = true}, params);
 }
 
 }  // namespace tang

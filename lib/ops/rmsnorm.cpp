@@ -36,7 +36,7 @@ OpSpec backward_spec() {
       .operands = {in("dy", &A::dy, "N C"), in("x", &A::x, "N C"), in("w", &A::w, "C"),
                    in("rstd", &A::rstd, "N", Rule::f32), in("d_sum", &A::d_sum, "N C").optional(),
                    out("dx", &A::dx, "N C"), accumulate("dw", &A::dw, "C"),
-                   scratch("partials", &A::partials, "256 C")},
+                   scratch("partials", &A::partials, "384 C")},
       .scalars = {scalar("accumulate", &A::accumulate, {0, 1})},
       .cases = {"N=1 C=1 -d_sum", "N=1 C=8 -d_sum", "N=7 C=33", "N=16 C=1024", "N=5 C=1024 @strided",
                 "N=1023 C=65 -d_sum", "N=33 C=4096", "N=3 C=20000", "N=9 C=96 x~large_mean"},

@@ -43,8 +43,7 @@ std::function<void()> rmsnorm_forward_cuda(CudaDevice& device, const RmsNormForw
 }
 
 std::function<void()> rmsnorm_backward_cuda(CudaDevice& device, const RmsNormBackward& a) {
-  constexpr int64_t threads = 256;    // backward_threads in the kernel
-  constexpr int64_t most_groups = 4;  // with two inputs and dw in registers, more would spill
+  constexpr int64_t threads = 256;  // backward_threads in the kernel
   const RmsNormBackwardParams params{.dy = a.dy.data,
                                      .x = a.x.data,
                                      .w = a.w.data,
@@ -60,7 +59,10 @@ std::function<void()> rmsnorm_backward_cuda(CudaDevice& device, const RmsNormBac
                                      .dim = a.x.dim(1)};
   const int64_t width = group_width(a.x.dtype);
   const bool vector = vectorised({a.dy, a.x, a.w, a.d_sum, a.dx}, {params.rows, params.dim}, width);
-  const RowTeam team = row_team(params.dim, width, threads, most_groups);
+  // As few groups a thread as the row allows; with three inputs and dw in registers, more than 4 would spill.
+  RowTeam team{};
+  for (int64_t groups = 1; team.groups == 0 && groups <= 4; groups *= 2)
+    team = row_team(params.dim, width, threads, groups);
   const int64_t teams = threads / team.team;
   // The grid depends on the shape alone, so that dw has the same bits on every GPU of a kind.
   const int64_t parts = std::min(a.partials.dim(0), (params.rows + teams - 1) / teams);

@@ -12,8 +12,9 @@ namespace {
 std::string source_of(const TracedCall& call) {
   const auto inputs = static_cast<int64_t>(call.x.size());
   return fmt::format(
-      "constexpr int traced_inputs = {}, traced_outputs = {};\n\n{}\n#include \"traced.cuh\"\n", inputs,
-      call.y.size(), emit_cuda(call.expressions, inputs, "traced_values"));
+      "#include \"sigmoid.cuh\"\n\nconstexpr int traced_inputs = {}, traced_outputs = {};\n\n{}\n"
+      "#include \"traced.cuh\"\n",
+      inputs, call.y.size(), emit_cuda(call.expressions, inputs, "traced_values"));
 }
 
 }  // namespace

@@ -135,16 +135,18 @@ TEST_CASE("kv_attention: each sequence sees its own number of keys, and rows pas
 }
 
 TEST_CASE("kv_attention: shapes alone decide the splits, which cover the cache and fit the workspace") {
-  const KvSplits decode = split_keys(32, 1, 4096, 16, 8);
+  const KvSplits decode = split_keys(32, 1, 4096, 16, 8, 64);
   CHECK(decode.rows == 2);
   CHECK(decode.chunks == 1);
-  CHECK(decode.splits == 8);
-  CHECK(split_keys(1, 1, 100, 16, 8).splits == 1);
+  CHECK(decode.splits == 5);
+  const KvSplits alone = split_keys(1, 1, 1000, 16, 8, 64);
+  CHECK(alone.splits == 1);
+  CHECK(alone.warps == 8);
   for (const int64_t batch : {1, 3, 32, 5000}) {
     for (const int64_t queries : {1, 3, 17, 65}) {
       for (const int64_t capacity : {65, 129, 1000, 4096, 131072}) {
         for (const auto& [heads, kv_heads] : {std::pair<int64_t, int64_t>{16, 8}, {14, 2}, {15, 5}, {8, 1}}) {
-          const KvSplits plan = split_keys(batch, queries, capacity, heads, kv_heads);
+          const KvSplits plan = split_keys(batch, queries, capacity, heads, kv_heads, 64);
           CHECK(plan.rows >= 1);
           CHECK(plan.rows <= 8);
           CHECK(plan.rows * plan.chunks >= heads / kv_heads * queries);

@@ -135,9 +135,9 @@ TEST_CASE("op: scratch is sized from the shapes and lent in aligned pieces") {
                        .rstd = floats({3}),
                        .dx = floats({3, 5}),
                        .dw = floats({5})};
-  CHECK(rmsnorm_backward.scratch_bytes(&args) == 256 * 5 * 4);
+  CHECK(rmsnorm_backward.scratch_bytes(&args) == 384 * 5 * 4);
   rmsnorm_backward.lend_scratch(&args, memory().data());
-  CHECK(describe(args.partials) == "f32 [256, 5]");
+  CHECK(describe(args.partials) == "f32 [384, 5]");
 }
 
 TEST_CASE("op: every op's own words are consistent") {
