@@ -32,10 +32,12 @@ void declare_parity(Cli& cli, ParityOptions& options) {
 
 void declare_repeat(Cli& cli, RepeatOptions& options) {
   cli.subcommand("repeat", "runs with the same inputs give the same bits, at full size",
-                 "tang-check repeat --device cuda")
+                 "tang-check repeat --device cuda\n"
+                 "tang-check repeat attention --case \"B=32 T=1024 H=16 Hkv=8 D=128\"")
       .positional("op", options.ops, "ops or families (default: all)")
       .option("--device", options.device, "cpu, cuda, cuda:N, or all that this machine has")
       .option("--dtype", options.dtype, "f32, bf16 or all")
+      .option("--case", options.only_case, "one case of your own instead of the op's full size")
       .option("--runs", options.runs, "runs to compare");
 }
 

@@ -16,8 +16,10 @@ namespace {
 
 /// Why ptxas made a kernel slow: wgmma serialised for a reason that the source can avoid.
 bool serialises(const std::string& warning) {
-  return warning.find("C7510") != std::string::npos || warning.find("C7512") != std::string::npos ||
-         warning.find("C7520") != std::string::npos;
+  for (const char* code : {"C7510", "C7512", "C7514", "C7515", "C7520"}) {
+    if (warning.find(code) != std::string::npos) return true;
+  }
+  return false;
 }
 
 /// "TANG_T=bf16 TANG_HEAD_DIM=64" without what every name has.

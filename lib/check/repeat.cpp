@@ -13,7 +13,8 @@ namespace tang {
 
 namespace {
 
-Case size_for(const OpBase& op, Dtype mode, DeviceKind kind) {
+Case size_for(const OpBase& op, Dtype mode, DeviceKind kind, const CaseText& wanted) {
+  if (!wanted.empty()) return Case(op, wanted, mode);
   if (kind == DeviceKind::cuda) return Case(op, bench_case(op), mode);
   std::vector<Case> cases;
   for (const CaseText& text : op.spec().cases) cases.emplace_back(op, text, mode);
@@ -59,7 +60,7 @@ Counts check_repeat(const RepeatOptions& options) {
           continue;
         }
         try {
-          const Case plan = size_for(*op, mode, impl.kind);
+          const Case plan = size_for(*op, mode, impl.kind, options.only_case);
           shape = plan.text();
           failure = run_repeatedly(**device, plan, impl, options.runs, unsupported);
         } catch (const std::exception& error) {

@@ -12,6 +12,7 @@ struct RepeatOptions {
   std::vector<std::string> ops;  // empty: all
   std::string device = "all";
   std::string dtype = "all";
+  std::string only_case;  // "": the sizes below
   int64_t runs = 5;
 };
 

@@ -36,6 +36,8 @@ std::vector<CaseText> shared_cases() {
       // one channel of mean 30 (S04); scores near -120 at a length 64 past a multiple of 128, and at one
       // (S07)
       "B=2 T=65 H=4 Hkv=2 D=64 k~large_mean scale=0.01",
+      "B=1 T=704 H=1 Hkv=1 D=64 q~very_negative k~positive scale=0.015625",
+      "B=1 T=640 H=1 Hkv=1 D=64 q~very_negative k~positive scale=0.015625",
       "B=1 T=192 H=1 Hkv=1 D=64 q~very_negative k~positive scale=0.015625",
       "B=1 T=128 H=1 Hkv=1 D=64 q~very_negative k~positive scale=0.015625"};
   return cases;

@@ -4,6 +4,7 @@
 #include <limits>
 #include <tuple>
 
+#include "lib/device/device.h"
 #include "tests/model/tiny_model.h"
 
 using namespace tang;
@@ -42,6 +43,43 @@ TEST_CASE("model: one batch is learned by heart, in both precisions") {
     }
     CHECK(loss < 0.1);
   }
+}
+
+/// Twenty steps at lengths on both sides of the attention tiles, on a batch of one sequence (S08).
+void train_at_odd_lengths(Device& device, Precision precision) {
+  ModelConfig config = tiny_model_config();
+  config.n_layers = 1, config.n_heads = 2, config.n_kv_heads = 1, config.head_dim = 64;  // the fast kernels'
+  for (const int64_t length : {1, 2, 63, 65, 127, 129, 255, 257, 511, 513}) {
+    CAPTURE(length);
+    StepOptions options = tiny_step_options(precision, 1);
+    options.seq_len = length;
+    Llama model(device, validated(config), options);
+    model.initialize(5);
+    TinyBatch batch;
+    for (int64_t i = 0; i < length; ++i) {
+      batch.ids.push_back(static_cast<uint32_t>(i * i % 61));
+      batch.targets.push_back(static_cast<uint32_t>((i + 1) * (i + 1) % 61));
+    }
+    double first = 0, loss = 0;
+    for (int64_t t = 1; t <= 20; ++t) {
+      loss = accumulate_batch(model, batch, t);
+      model.update();
+      REQUIRE(std::isfinite(loss));
+      if (t == 1) first = loss;
+    }
+    CHECK(loss < 0.9 * first);
+  }
+}
+
+TEST_CASE("model: twenty steps at lengths around the tiles learn, and nothing becomes NaN") {
+  CpuDevice device(1);
+  train_at_odd_lengths(device, Precision::bf16);
+}
+
+TEST_CASE("model: the same twenty steps on a GPU" * doctest::skip(!cuda_available())) {
+  const auto device = open_device("cuda");
+  train_at_odd_lengths(*device, Precision::f32);
+  train_at_odd_lengths(*device, Precision::bf16);
 }
 
 TEST_CASE("model: every tensor's gradient is the loss's slope") {
