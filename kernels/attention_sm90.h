@@ -9,13 +9,14 @@ struct alignas(64) AttentionTensorMap {
 };
 
 struct AttentionForwardSm90Params {
-  AttentionTensorMap q;  // [B, T, H, D], box 128 rows, all slabs
-  AttentionTensorMap k;  // [B, T, Hkv, D], box 128 rows, all slabs
-  AttentionTensorMap v;  // [B, T, Hkv, D], box 128 rows, all slabs
+  AttentionTensorMap q;  // [B, T, H, D], box M rows, all slabs, the heads of a tile
+  AttentionTensorMap k;  // [B, T, Hkv, D], box N rows, all slabs
+  AttentionTensorMap v;  // [B, T, Hkv, D], box N rows, all slabs
   AttentionTensorMap o;  // [B, T, H, D], box 64 rows, one slab
   float* lse;            // [B, H, T]
   int32_t batch, length, heads, kv_heads;
-  float scale;
+  int32_t section;                 // pairs (see Tile) walked together, so that their K and V stay in L2
+  float scale_log2, unscale_log2;  // scale · log2 e, and 1 over that
 };
 
 // The backward keeps its sums of dQ in f32 tiles of M queries × D, in accumulator order (see the kernels; M

@@ -7,6 +7,10 @@
 
 #include "common.cuh"
 
+/// x, the same in the whole warp, in a uniform register: what is computed from it leaves the other pipes
+/// alone.
+__device__ __forceinline__ uint32_t uniform(uint32_t x) { return __reduce_or_sync(all_lanes, x); }
+
 __device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void wgmma_commit() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");

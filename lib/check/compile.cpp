@@ -33,6 +33,7 @@ void ask(CompileOnlyDevice& device, const OpBase& op, void* memory, Counts& coun
   for (const Dtype mode : modes_of(op, {Dtype::f32, Dtype::bf16})) {
     std::vector<Case> cases = expand_cases(op, mode);
     cases.emplace_back(op, bench_case(op), mode);
+    for (const CaseText& text : op.spec().large) cases.emplace_back(op, text, mode);
     for (const Case& plan : cases) {
       const auto args = plan.make_args(memory);
       for (const Impl& impl : op.spec().impls) {
