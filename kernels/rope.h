@@ -16,7 +16,7 @@ struct RopeParams {
   RopeStrides x_strides, y_strides;
   int64_t cos_row, sin_row;  // of a position
   int64_t length, position;
-  int64_t positions;  // P: later ones are taken as the last, where the device alone knows them
+  int64_t positions;                // P: later ones are taken as the last, where the device alone knows them
   int32_t tokens_per_block, tiles;  // tiles: blocks a sequence
-  float sin_sign;  // -1: the backward
+  float sin_sign;                   // -1: the backward
 };
