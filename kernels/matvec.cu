@@ -19,6 +19,9 @@
 #ifndef TANG_WHOLE
 #define TANG_WHOLE 0  // 1: a row of w is one tile
 #endif
+#ifndef TANG_APPEND
+#define TANG_APPEND 0  // half of a head's size where the product is q|k|v: see project_append in lib/ops
+#endif
 #ifndef TANG_Y
 #define TANG_Y TANG_T
 #endif
@@ -27,15 +30,19 @@ typedef TANG_Y out_t;
 namespace {
 
 constexpr int batch = TANG_BATCH;
-constexpr int rows_each = batch <= 2 ? 1 : 2;  // rows of w that a warp takes at a time: as in matvec_cuda.cpp
-constexpr int depth = TANG_DEPTH;              // groups of each that a lane has on their way
+constexpr bool appends = TANG_APPEND != 0;
+constexpr int half = appends ? TANG_APPEND : 1;
+// Rows of w that a warp takes at a time, as in matvec_cuda.cpp: neighbours, or a pair that RoPE turns.
+constexpr int rows_each = batch > 2 || appends ? 2 : 1;
+constexpr int rows_apart = appends ? half : 1;
+constexpr int depth = TANG_DEPTH;  // groups of each that a lane has on their way
 constexpr int threads = 256, warps = threads / warp_size;
 constexpr int tile = depth * warp_size * group_width;           // elements of a row
 constexpr bool keep_x = TANG_WHOLE != 0 && depth * batch <= 4;  // in registers
 // Blocks of a multiprocessor: no more than registers allow without spills.
-constexpr int blocks_each = !vector_rows || sizeof(data_t) == 4 || depth * rows_each > 4 || batch > 3 ? 2
-                            : batch == 1                                                              ? 4
-                                                                                                      : 3;
+constexpr bool many_registers =
+    !vector_rows || sizeof(data_t) == 4 || depth * rows_each > 4 || batch > 3 || appends;
+constexpr int blocks_each = many_registers ? 2 : batch == 1 ? 4 : 3;
 
 extern __shared__ uint4 vectors[];  // [B, groups of K]
 
@@ -54,7 +61,14 @@ __device__ __forceinline__ uint4 stream_group(const data_t* row, int64_t at, int
   }
 }
 
-/// Where a lane stands in w: the groups from element `at` of `rows_each` rows.
+/// The first row of w in a warp's unit of work.
+__device__ __forceinline__ int64_t first_row(int64_t unit) {
+  if constexpr (!appends) return unit * rows_each;
+  const uint32_t head = static_cast<uint32_t>(unit) / half;
+  return int64_t{head} * (2 * half) + (static_cast<uint32_t>(unit) - head * half);
+}
+
+/// Where a lane stands in w: the groups from element `at` of a unit's rows.
 struct Source {
   const data_t* source[rows_each];
   int64_t length[rows_each], at;  // 0: no such row
@@ -63,8 +77,9 @@ struct Source {
       : at(at + threadIdx.x % warp_size * group_width) {
 #pragma unroll
     for (int r = 0; r < rows_each; ++r) {
-      const bool there = row + r < p.rows;
-      source[r] = row_at<data_t>(p.w, there ? (row + r) * p.w_row : 0);
+      const int64_t mine = row + r * rows_apart;
+      const bool there = mine < p.rows;
+      source[r] = row_at<data_t>(p.w, there ? mine * p.w_row : 0);
       length[r] = there ? p.length : 0;
     }
   }
@@ -224,14 +239,64 @@ __device__ __forceinline__ void finish(const Sums& sums, const float (&residual)
   }
 }
 
+/// How lane b's pair of rows is turned, asked for before the product is there.
+struct Turn {
+  int64_t position;
+  float cosine, sine;
+
+  __device__ __forceinline__ void load(const MatvecParams& p, int64_t row) {
+    const MatvecAppend& to = p.append;
+    const int lane = threadIdx.x % warp_size;
+    if (lane >= batch || row >= p.rows) return;
+    position = to.start[lane];
+    // Past the tables there is nothing right to do; the host keeps positions below the capacity.
+    const int64_t turn = position < to.capacity ? position : to.capacity - 1;
+    const uint32_t i = static_cast<uint32_t>(row) % (2 * half);
+    cosine = to.cos[turn * to.cos_row + i], sine = to.sin[turn * to.sin_row + i];
+  }
+};
+
+/// Lane b turns what vector b gives, rounded as the product alone would be stored, and puts it where q, the
+/// new keys and the new values belong.
+__device__ __forceinline__ void finish_pair(const Sums& sums, const Turn& turn, const MatvecParams& p,
+                                            int64_t row) {
+  const MatvecAppend& to = p.append;
+  const int lane = threadIdx.x % warp_size;
+  float pair[2] = {};
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+#pragma unroll
+    for (int b = 0; b < batch; ++b) {
+      const float total = warp_sum(sums[r % rows_each][b]);
+      if (lane == b) pair[r] = to_float(from_float<data_t>(total));
+    }
+  }
+  if (lane >= batch) return;
+  const uint32_t head = static_cast<uint32_t>(row) / (2 * half), i = static_cast<uint32_t>(row) % (2 * half);
+  if (head >= static_cast<uint32_t>(to.heads) && turn.position >= to.capacity) return;
+  data_t* target = row_at<data_t>(p.y, lane * p.y_row + head * to.q_head);
+  const float c = turn.cosine, s = turn.sine;
+  float low = fmaf(pair[0], c, -(pair[1] * s)), high = fmaf(pair[1], c, pair[0] * s);
+  if (head >= static_cast<uint32_t>(to.heads + to.kv_heads)) {
+    const int64_t v_head = head - to.heads - to.kv_heads;
+    target = row_at<data_t>(to.v_cache, lane * to.v_batch + turn.position * to.v_row + v_head * to.v_head);
+    low = pair[0], high = pair[1];
+  } else if (head >= static_cast<uint32_t>(to.heads)) {
+    const int64_t k_head = head - to.heads;
+    target = row_at<data_t>(to.k_cache, lane * to.k_batch + turn.position * to.k_row + k_head * to.k_head);
+  }
+  target[i] = from_float<data_t>(low);
+  target[i + half] = from_float<data_t>(high);
+}
+
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(threads, blocks_each) matvec(const MatvecParams p) {
   __shared__ float scratch[warp_size];
-  const int64_t step = static_cast<int64_t>(gridDim.x) * warps * rows_each;
-  int64_t row = (static_cast<int64_t>(blockIdx.x) * warps + threadIdx.x / warp_size) * rows_each;
+  const int64_t step = static_cast<int64_t>(gridDim.x) * warps;
+  int64_t unit = static_cast<int64_t>(blockIdx.x) * warps + threadIdx.x / warp_size;
   Tile w;
-  const Source first(p, row, 0);
+  const Source first(p, first_row(unit), 0);
 #pragma unroll
   for (int r = 0; r < rows_each; ++r) {
 #pragma unroll
@@ -242,18 +307,30 @@ extern "C" __global__ void __launch_bounds__(threads, blocks_each) matvec(const 
   let_next_start();
   wait_for_previous();
   float residual[rows_each];
-  load_residual(residual, p, row);
+  Turn turn;
+  const auto look_ahead = [&](int64_t row) {
+    if constexpr (appends) {
+      turn.load(p, row);
+    } else {
+      load_residual(residual, p, row);
+    }
+  };
+  look_ahead(first_row(unit));
   for (int b = 0; b < batch; ++b) stage.vector(p, b, scratch);
   __syncthreads();
   OwnX own;
   if constexpr (keep_x) own.load(p);
-  for (; row < p.rows; row += step) {
+  for (int64_t row = first_row(unit); row < p.rows; unit += step, row = first_row(unit)) {
     Sums sums = {};
     for (int64_t at = 0; at < p.length; at += tile) {
       const bool last = TANG_WHOLE != 0 || at + tile >= p.length;
-      multiply(sums, w, own, p, at, Source(p, last ? row + step : row, last ? 0 : at + tile));
+      multiply(sums, w, own, p, at, Source(p, last ? first_row(unit + step) : row, last ? 0 : at + tile));
     }
-    finish(sums, residual, p, row);
-    load_residual(residual, p, row + step);
+    if constexpr (appends) {
+      finish_pair(sums, turn, p, row);
+    } else {
+      finish(sums, residual, p, row);
+    }
+    look_ahead(first_row(unit + step));
   }
 }

@@ -11,6 +11,7 @@
 #include "lib/ops/matmul.h"
 #include "lib/ops/matvec.h"
 #include "lib/ops/next_token.h"
+#include "lib/ops/project_append.h"
 #include "lib/ops/rmsnorm.h"
 #include "lib/ops/rope_append.h"
 
@@ -135,13 +136,17 @@ void DecoderBuilder::layer_of_few(OpList& list, size_t layer, const Shape& shape
   const int64_t n = rows(shape);
   const auto eps = static_cast<float>(c_.norm_eps);
   const View stream = first(s_.stream, n), gate_up = first(s_.gate_up, n);
-  add(list, matvec,
+  add(list, project_append,
       {.x = stream,
        .w = weight(at.qkv, c_.qkv_rows(), c_.dim),
        .norm = norm_weight(at.norm1),
-       .y = first(s_.qkv, n),
+       .cos = s_.cos,
+       .sin = s_.sin,
+       .start = shape.start,
+       .q = first(s_.qkv, n).slice(1, 0, c_.q_rows()).reshape({n, c_.n_heads, c_.head_dim}),
+       .k_cache = cached(layer, 0, c_.n_kv_heads),
+       .v_cache = cached(layer, c_.n_kv_heads, c_.n_kv_heads),
        .eps = eps});
-  append(list, layer, shape);
   attend(list, layer, shape);
   add(list, matvec,
       {.x = first(s_.attended, n), .w = weight(at.o, c_.dim, c_.q_rows()), .residual = stream, .y = stream});

@@ -12,6 +12,7 @@
 #include "lib/ops/matmul.h"
 #include "lib/ops/matvec.h"
 #include "lib/ops/next_token.h"
+#include "lib/ops/project_append.h"
 #include "lib/ops/random_normal.h"
 #include "lib/ops/reduce.h"
 #include "lib/ops/rmsnorm.h"
@@ -29,6 +30,7 @@ std::span<const OpBase* const> catalog() {
       &embedding_backward,
       &matmul,
       &matvec,
+      &project_append,
       &next_token,
       &rmsnorm_forward,
       &rmsnorm_backward,

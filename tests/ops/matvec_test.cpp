@@ -8,7 +8,10 @@
 #include "lib/base/rng.h"
 #include "lib/ops/elementwise.h"
 #include "lib/ops/next_token.h"
+#include "lib/ops/project_append.h"
 #include "lib/ops/rmsnorm.h"
+#include "lib/ops/rope.h"
+#include "lib/ops/rope_append.h"
 #include "lib/ops/swiglu.h"
 
 namespace tang {
@@ -52,6 +55,56 @@ TEST_CASE("matvec: what joins in gives the bits of ops of their own") {
   add(device,
       {.a = view(product, batch, rows), .b = view(residual, batch, rows), .y = view(apart, batch, rows)});
   for (size_t i = 0; i < apart.size(); ++i) CHECK(together[i].bits == apart[i].bits);
+}
+
+TEST_CASE(
+    "project_append: the bits of matvec and rope_append, and the other rows of the caches as they were") {
+  const int64_t batch = 2, depth = 48, heads = 4, kv_heads = 2, dim = 8, capacity = 5;
+  const int64_t columns = (heads + 2 * kv_heads) * dim, cached = batch * capacity * kv_heads * dim;
+  CpuDevice device(2);
+  auto x = random_bf16(batch * depth, 1), norm = random_bf16(depth, 2), w = random_bf16(columns * depth, 3);
+  std::vector<bf16> rows(static_cast<size_t>(batch * columns)), q(static_cast<size_t>(batch * heads * dim));
+  std::vector<bf16> keys = random_bf16(cached, 4), values = random_bf16(cached, 5);
+  std::vector<bf16> keys_apart = keys, values_apart = values;
+  const RopeTables tables = rope_tables(capacity, dim, 10000);
+  std::vector<float> cos = tables.cos, sin = tables.sin;
+  std::vector<uint32_t> start = {4, 1};
+  const View x_view(x.data(), Dtype::bf16, {batch, depth}), norm_view(norm.data(), Dtype::bf16, {depth});
+  const View w_view(w.data(), Dtype::bf16, {columns, depth}), start_view(start.data(), Dtype::u32, {batch});
+  const View cos_view(cos.data(), Dtype::f32, {capacity, dim / 2}),
+      sin_view(sin.data(), Dtype::f32, {capacity, dim / 2});
+  const View product(rows.data(), Dtype::bf16, {batch, columns});
+  const auto cache = [&](std::vector<bf16>& memory) {
+    return View(memory.data(), Dtype::bf16, {batch, capacity, kv_heads, dim});
+  };
+  const auto part = [&](int64_t first, int64_t count) {
+    return product.slice(1, first * dim, (first + count) * dim).reshape({batch, 1, count, dim});
+  };
+  project_append(device, {.x = x_view,
+                          .w = w_view,
+                          .norm = norm_view,
+                          .cos = cos_view,
+                          .sin = sin_view,
+                          .start = start_view,
+                          .q = View(q.data(), Dtype::bf16, {batch, heads, dim}),
+                          .k_cache = cache(keys),
+                          .v_cache = cache(values)});
+  matvec(device, {.x = x_view, .w = w_view, .norm = norm_view, .y = product});
+  rope_append(device, {.q = part(0, heads),
+                       .k = part(heads, kv_heads),
+                       .v = part(heads + kv_heads, kv_heads),
+                       .cos = cos_view,
+                       .sin = sin_view,
+                       .start = start_view,
+                       .y = part(0, heads),
+                       .k_cache = cache(keys_apart),
+                       .v_cache = cache(values_apart)});
+  for (int64_t i = 0; i < batch * heads * dim; ++i)
+    CHECK(q[i].bits == rows[i / (heads * dim) * columns + i % (heads * dim)].bits);
+  for (int64_t i = 0; i < cached; ++i) {
+    CHECK(keys[i].bits == keys_apart[i].bits);
+    CHECK(values[i].bits == values_apart[i].bits);
+  }
 }
 
 TEST_CASE("next_token: the first of equals, never NaN, never padding, never past the last position") {
