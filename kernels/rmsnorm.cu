@@ -168,15 +168,15 @@ struct BackwardRow {
   }
 };
 
-/// Sum over a team, whose warps have a barrier of their own. Calls in turn take the two halves of `scratch`
-/// in turn: a half is written again only after a barrier that its readers have reached.
+/// Sum over a team; the whole block calls it. Calls in turn take the two halves of `scratch` in turn: a half
+/// is written again only after a barrier that its readers have reached.
 __device__ __forceinline__ float sum_of_team(float value, float* scratch, int turn) {
   value = warp_sum(value);
   if constexpr (team_warps > 1) {
     const int warp = threadIdx.x / warp_size, first = warp / team_warps * team_warps;
     scratch += turn * (backward_threads / warp_size);
     if (threadIdx.x % warp_size == 0) scratch[warp] = value;
-    asm volatile("bar.sync %0, %1;" ::"r"(1 + first / team_warps), "n"(team) : "memory");
+    __syncthreads();
     value = scratch[first];
 #pragma unroll
     for (int i = 1; i < team_warps; ++i) value += scratch[first + i];
@@ -186,8 +186,9 @@ __device__ __forceinline__ float sum_of_team(float value, float* scratch, int tu
 
 }  // namespace
 
-/// A block's teams take rows side by side, each at its own pace. dx may be the memory of d_sum: only the
-/// thread that writes an element has read it.
+/// A block's teams take rows side by side and in step: with barriers of their own, racecheck lost track of
+/// the one before the last sums. dx may be the memory of d_sum: only the thread that writes an element has
+/// read it.
 TANG_KERNEL __launch_bounds__(backward_threads, backward_blocks)
     rmsnorm_backward(const RmsNormBackwardParams p) {
   constexpr int teams = backward_threads / team, row_room = groups * row_step;
@@ -205,10 +206,11 @@ TANG_KERNEL __launch_bounds__(backward_threads, backward_blocks)
   };
   float dw[groups][group_width] = {};
   const int64_t step = static_cast<int64_t>(gridDim.x) * teams;
-  int64_t n = static_cast<int64_t>(blockIdx.x) * teams + mine;
+  int64_t first = static_cast<int64_t>(blockIdx.x) * teams;
   BackwardRow row;
-  if constexpr (one_ahead) row.load(p, n);
-  for (int turn = 0; n < p.rows; n += step, turn ^= 1) {
+  if constexpr (one_ahead) row.load(p, first + mine);
+  for (int turn = 0; first < p.rows; first += step, turn ^= 1) {
+    const int64_t n = first + mine, dim = n < p.rows ? p.dim : 0;  // 0: zeros, and nothing is stored
     BackwardRow next;
     if constexpr (one_ahead) {
       next.load(p, n + step);
@@ -224,7 +226,7 @@ TANG_KERNEL __launch_bounds__(backward_threads, backward_blocks)
 #pragma unroll
     for (int g = 0; g < groups; ++g) {
       store_group(
-          dx, first_element() + g * row_step, p.dim,
+          dx, first_element() + g * row_step, dim,
           input_gradient(row.upstream[g], row.input[g], weight(g), row.residual[g], row.rstd, mean, dw[g]));
     }
     if constexpr (one_ahead) row = next;
