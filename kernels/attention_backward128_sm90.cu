@@ -355,7 +355,6 @@ __device__ __forceinline__ void consume(const AttentionBackwardSm90Params& p, co
     } while (--left > 0);
     named_sync(1, 256);  // both warpgroups have read dS and K for dQ
     store_gradient(dv, 1.0f, at.ds(consumer), slab, &p.dv, item, consumer);
-    turn_back(dk, p, item.n * keys + consumer * 64);
     store_gradient(dk, p.scale, at.k(b) + own, kv_slab, &p.dk, item, consumer);
     item = next;
   }

@@ -10,22 +10,6 @@ constexpr int block = D == 64 ? 128 : 64;  // queries of a dQ tile
 constexpr int team = D / 8;                // threads a row, 16 bytes each
 constexpr float log2e = 1.4426950408889634f;
 
-/// Eight columns of two rows r and r + 8, as four chunks of one quad hold them.
-struct Piece {
-  float row[2][8];
-};
-
-__device__ __forceinline__ Piece load_chunks(const float4* source, float scale) {
-  Piece piece;
-#pragma unroll
-  for (int c = 0; c < 4; ++c) {
-    const float4 v = source[c];
-    piece.row[0][2 * c] = v.x * scale, piece.row[0][2 * c + 1] = v.y * scale;
-    piece.row[1][2 * c] = v.z * scale, piece.row[1][2 * c + 1] = v.w * scale;
-  }
-  return piece;
-}
-
 }  // namespace
 
 /// A team a query row: delta = Σ o · d_o, the padded log-sum-exp, and the counters back to zero.
@@ -57,33 +41,29 @@ TANG_KERNEL attention_backward_prepare_sm90(const AttentionBackwardPrepareParams
   p.delta[row] = sum;
 }
 
-/// Turns dQ sums from accumulator order into rows, scaled, turned back where there are tables, and rounded.
-/// One CTA of 256 threads a tile; a thread takes eight columns of each half of a head for two rows.
+/// Turns dQ sums from accumulator order into rows, scaled and rounded. One CTA of 256 threads a tile; a
+/// thread takes the eight columns of one quad's four chunks, which lie side by side, for the rows r and r + 8
+/// that they hold.
 TANG_KERNEL attention_backward_finish_sm90(const AttentionBackwardFinishParams p) {
   const int blocks = (p.length + block - 1) / block;
   const int64_t tile = blockIdx.x, pair = tile / blocks, batch = pair / p.heads, head = pair % p.heads;
   const float4* sums = reinterpret_cast<const float4*>(p.sums + tile * (block * D));
-  // At D = 64 a warpgroup of the backward has 64 rows, at D = 128 a half of the columns of all.
-  constexpr int pieces = D / 16;  // of half a head
-  const int piece = threadIdx.x % pieces, quad = threadIdx.x / pieces % 8, warp = threadIdx.x / (8 * pieces);
-  const float4* source = sums + (warp / 4) * 1024 + piece * 128 + (warp % 4) * 32 + quad * 4;
-  Piece low = load_chunks(source, p.scale), high = load_chunks(source + (D == 64 ? 512 : 1024), p.scale);
-  const int64_t first = tile % blocks * block + warp * 16 + quad;
+  bf16* dq = static_cast<bf16*>(p.dq) + batch * p.dq_batch + head * p.dq_head;
 #pragma unroll
-  for (int r = 0; r < 2; ++r) {
-    const int64_t row = first + 8 * r;
-    if (row >= p.length) return;
-    if (p.cos != nullptr) {
+  for (int unit = threadIdx.x; unit < 512; unit += 256) {
+    const int group = unit % 8, quad = unit / 8 % 8, warp = unit / 64;  // warp 0 … 7: two warpgroups of four
+    const float4* source = sums + (warp / 4) * 1024 + group * 128 + (warp % 4) * 32 + quad * 4;
+    float low[8], high[8];
 #pragma unroll
-      for (int i = 0; i < 8; ++i) {
-        const float c = p.cos[row * p.cos_row + 8 * piece + i], s = p.sin[row * p.sin_row + 8 * piece + i];
-        const float a = low.row[r][i], b = high.row[r][i];
-        low.row[r][i] = a * c + b * s;
-        high.row[r][i] = b * c - a * s;
-      }
+    for (int c = 0; c < 4; ++c) {
+      const float4 v = source[c];
+      low[2 * c] = v.x * p.scale, low[2 * c + 1] = v.y * p.scale;
+      high[2 * c] = v.z * p.scale, high[2 * c + 1] = v.w * p.scale;
     }
-    bf16* target = static_cast<bf16*>(p.dq) + batch * p.dq_batch + head * p.dq_head + row * p.dq_row;
-    store_vector(target + 8 * piece, low.row[r]);
-    store_vector(target + D / 2 + 8 * piece, high.row[r]);
+    // The second warpgroup has the lower rows, or the right half of the columns.
+    const int64_t row = tile % blocks * block + (D == 64 ? warp : warp % 4) * 16 + quad;
+    bf16* target = dq + row * p.dq_row + (D == 64 ? 0 : warp / 4 * 64) + 8 * group;
+    if (row < p.length) store_vector(target, low);
+    if (row + 8 < p.length) store_vector(target + 8 * p.dq_row, high);
   }
 }

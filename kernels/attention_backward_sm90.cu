@@ -293,7 +293,6 @@ __device__ __forceinline__ void consume(const AttentionBackwardSm90Params& p, co
     }
     store_gradient(dv, 1.0f, v_rows, &p.dv, item, consumer);
     named_sync(1, 256);  // both warpgroups have read K for dQ
-    turn_back(dk, p, item.n * block + consumer * 64);
     store_gradient(dk, p.scale, k_rows, &p.dk, item, consumer);
     if (thread == 0) {
       tma_wait_read();

@@ -2,7 +2,6 @@
 // which dQ tiles are added.
 #pragma once
 
-#include "attention_sm90.h"
 #include "ptx/tma.cuh"
 
 struct BackwardItem {
@@ -61,22 +60,4 @@ __device__ __forceinline__ void await_turn(const uint32_t* turn, int turns) {
 __device__ __forceinline__ void pass_turn(uint32_t* turn) {
   asm volatile("fence.acq_rel.gpu;" ::: "memory");
   asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(turn) : "memory");
-}
-
-/// Undoes RoPE in a warpgroup's 64 rows of an accumulator, the first of them `first_row` of the sequence:
-/// registers i and i + D/4 hold columns half a head apart.
-template <int registers>
-__device__ __forceinline__ void turn_back(float (&d)[registers], const AttentionBackwardSm90Params& p,
-                                          int first_row) {
-  if (p.cos == nullptr) return;
-  const int lane = threadIdx.x % 32, mine = first_row + threadIdx.x % 128 / 32 * 16 + lane / 4;
-#pragma unroll
-  for (int i = 0; i < registers / 2; ++i) {
-    const int row = min(mine + 8 * ((i >> 1) & 1), p.length - 1),
-              column = 8 * (i >> 2) + 2 * (lane % 4) + (i & 1);
-    const float c = p.cos[row * p.cos_row + column], s = p.sin[row * p.sin_row + column];
-    const float low = d[i], high = d[i + registers / 2];
-    d[i] = low * c + high * s;
-    d[i + registers / 2] = high * c - low * s;
-  }
 }

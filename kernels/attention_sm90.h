@@ -34,10 +34,7 @@ struct AttentionBackwardSm90Params {
   uint32_t* turns;         // [B, H, R / M]: how many key blocks have been added; zero before
   uint32_t* next;          // [1]: the next work item; zero before
   int32_t batch, length, heads, kv_heads;
-  const float* cos;          // [T, D/2] or null: rotation to undo in dK
-  const float* sin;          // [T, D/2]
-  int64_t cos_row, sin_row;  // elements
-  int32_t section;           // (batch, KV head) pairs walked together, so that their dQ sums stay in L2
+  int32_t section;  // (batch, KV head) pairs walked together, so that their dQ sums stay in L2
   float scale;
 };
 
@@ -53,11 +50,9 @@ struct AttentionBackwardPrepareParams {
 };
 
 struct AttentionBackwardFinishParams {
-  const float* sums;                                    // [B, H, R / M][M × D]
-  void* dq;                                             // [B, T, H, D]
-  const float* cos;                                     // [T, D/2] or null: rotation to undo in dQ
-  const float* sin;                                     // [T, D/2]
-  int64_t cos_row, sin_row, dq_batch, dq_row, dq_head;  // elements
+  const float* sums;                  // [B, H, R / M][M × D]
+  void* dq;                           // [B, T, H, D]
+  int64_t dq_batch, dq_row, dq_head;  // elements
   int32_t batch, length, heads;
   float scale;
 };

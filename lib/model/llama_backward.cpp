@@ -8,6 +8,7 @@
 #include "lib/ops/glu.h"
 #include "lib/ops/matmul.h"
 #include "lib/ops/rmsnorm.h"
+#include "lib/ops/rope.h"
 
 namespace tang {
 
@@ -108,9 +109,9 @@ void StepBuilder::attention_backward_part(OpList& list, size_t layer, bool first
        .lse = b.lse,
        .dq = heads(d_qkv, 0, c_.n_heads),
        .dk = heads(d_qkv, kv, c_.n_kv_heads),
-       .dv = heads(d_qkv, value, c_.n_kv_heads),
-       .cos = s_.cos,
-       .sin = s_.sin});
+       .dv = heads(d_qkv, value, c_.n_kv_heads)});
+  const View turned = heads(d_qkv, 0, value);
+  add(list, rope_backward, {.dy = turned, .cos = s_.cos, .sin = s_.sin, .dx = turned});
   if (o_.recompute != Recompute::none) normalise(list, b.x, at.norm1, b.norm1, b.rstd1);
   weight_gradient(list, d_qkv, b.norm1, gradient(at.qkv, c_.qkv_rows(), c_.dim), !first);
   project_back(list, d_qkv, weight(at.qkv, c_.qkv_rows(), c_.dim), d_norm);

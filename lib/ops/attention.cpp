@@ -1,7 +1,6 @@
 // The registration of attention.
 #include "lib/ops/attention.h"
 
-#include "lib/base/error.h"
 #include "lib/ops/attention_cuda.h"
 
 namespace tang {
@@ -43,18 +42,6 @@ std::vector<CaseText> shared_cases() {
   return cases;
 }
 
-/// The backward's, besides: with RoPE undone in the same call.
-std::vector<CaseText> backward_cases() {
-  std::vector<CaseText> cases = shared_cases();
-  for (const char* text :
-       {"B=2 T=2 H=2 Hkv=1 D=4 +cos +sin", "B=2 T=33 H=4 Hkv=2 D=64 +cos +sin",
-        "B=1 T=257 H=6 Hkv=2 D=64 +cos +sin @strided", "B=1 T=129 H=2 Hkv=1 D=128 +cos +sin @strided",
-        "B=2 T=65 H=3 Hkv=3 D=128 +cos +sin", "B=2 T=63 H=2 Hkv=1 D=80 +cos +sin @strided",
-        "B=1 T=33 H=2 Hkv=1 D=6 +cos +sin", "B=1 T=17 H=2 Hkv=1 D=160 +cos +sin"})
-    cases.push_back(text);
-  return cases;
-}
-
 const std::vector<Dim> dims = {{"B", "batch", 32},
                                {"T", "seq", 1024},
                                {"H", "heads", 16},
@@ -93,17 +80,16 @@ OpSpec backward_spec() {
       .name = "attention_backward",
       .about =
           "p = exp(scale * q k^T - lse); dv = p^T do; dS = p * (do v^T - sum(o * do)); dq = scale * dS k; "
-          "dk = scale * dS^T q; with cos and sin, dq and dk turned back by rope_backward",
+          "dk = scale * dS^T q",
       .dims = dims,
       .operands = {in("q", &A::q, "B T H D"), in("k", &A::k, "B T Hkv D"), in("v", &A::v, "B T Hkv D"),
                    in("o", &A::o, "B T H D"), in("d_o", &A::d_o, "B T H D"),
                    in("lse", &A::lse, "B H T", Rule::f32), out("dq", &A::dq, "B T H D"),
                    out("dk", &A::dk, "B T Hkv D"), out("dv", &A::dv, "B T Hkv D"),
-                   in("cos", &A::cos, "T D/2", Rule::f32).rare(),
-                   in("sin", &A::sin, "T D/2", Rule::f32).rare(), scratch("delta", &A::delta, "B H T"),
+                   scratch("delta", &A::delta, "B H T"),
                    scratch("workspace", &A::workspace, "B*H*((T+127-(T+127)%128)*(D+2)+T)+1")},
       .scalars = {scalar("scale", &A::scale, {0})},
-      .cases = backward_cases(),
+      .cases = shared_cases(),
       // A gradient that is a slice of a wider buffer (S18): 225363 rows of 9728.
       .large = {"B=1747 T=129 H=2 Hkv=1 D=64 d_o@9728", "B=1747 T=129 H=2 Hkv=1 D=128 d_o@9728"},
       .strided = {"q", "k", "v", "o", "d_o", "dq", "dk", "dv"},
@@ -115,25 +101,13 @@ OpSpec backward_spec() {
       .gradient_of = &attention_forward,
       .impls = {cpu("cpu", attention_backward_cpu),
                 cuda("cuda:sm90", attention_backward_sm90, attention_backward_sm90_supports),
-                cuda("cuda:mma", then_turn_back<prepare_attention_backward_mma>,
-                     attention_backward_mma_supports),
-                cuda("cuda:simt", then_turn_back<attention_backward_simt>, attention_backward_simt_supports),
-                cuda("cuda:simple", then_turn_back<attention_backward_simple>,
-                     attention_backward_simple_supports)},
+                cuda("cuda:mma", prepare_attention_backward_mma, attention_backward_mma_supports),
+                cuda("cuda:simt", attention_backward_simt, attention_backward_simt_supports),
+                cuda("cuda:simple", attention_backward_simple, attention_backward_simple_supports)},
   };
 }
 
 }  // namespace
-
-bool turns_back(const AttentionBackward& a) {
-  if (a.cos.present() != a.sin.present())
-    fail_input("attention_backward: found {} alone; give both cos and sin, or neither",
-               a.cos.present() ? "cos" : "sin");
-  if (a.cos.present() && a.q.dim(3) % 2 != 0)
-    fail_input("attention_backward: RoPE turns pairs, head size {} is odd; leave cos and sin out",
-               a.q.dim(3));
-  return a.cos.present();
-}
 
 const Op<AttentionForward> attention_forward{forward_spec()};
 const Op<AttentionBackward> attention_backward{backward_spec()};

@@ -17,20 +17,15 @@ struct AttentionForward {
 };
 
 struct AttentionBackward {
-  View q, k, v, o;          // as in the forward
-  View d_o;                 // [B, T, H, D]: gradient of o
-  View lse;                 // f32 [B, H, T], from the forward
-  View dq;                  // [B, T, H, D]
-  View dk, dv;              // [B, T, Hkv, D]: summed over the query heads of a group
-  View delta;               // f32 [B, H, T] scratch: Σ_d o · d_o
-  View workspace;           // f32 scratch: sums of dQ in whole tiles of 128 rows, and what goes with them
-  float scale = 0;          // 0: 1 / sqrt(D)
-  View cos = {}, sin = {};  // f32 [T, D/2], both or neither: with them dq and dk are the gradients of what
-                            // rope_forward turned into q and k by these tables (positions 0 … T-1)
+  View q, k, v, o;  // as in the forward
+  View d_o;         // [B, T, H, D]: gradient of o
+  View lse;         // f32 [B, H, T], from the forward
+  View dq;          // [B, T, H, D]
+  View dk, dv;      // [B, T, Hkv, D]: summed over the query heads of a group
+  View delta;       // f32 [B, H, T] scratch: Σ_d o · d_o
+  View workspace;   // f32 scratch: sums of dQ in whole tiles of 128 rows, and what goes with them
+  float scale = 0;  // 0: 1 / sqrt(D)
 };
-
-/// Whether dq and dk are to be turned back; an input error when only one of the tables is there, or D is odd.
-bool turns_back(const AttentionBackward& a);
 
 /// The factor of the scores: `wanted`, or 1 / sqrt(D) for 0. The references have their own.
 inline float attention_scale(float wanted, int64_t head_dim) {

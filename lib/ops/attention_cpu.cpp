@@ -9,7 +9,6 @@
 
 #include "lib/device/simd.h"
 #include "lib/ops/attention.h"
-#include "lib/ops/rope.h"
 
 #define TANG_INLINE inline __attribute__((always_inline))
 
@@ -373,9 +372,6 @@ void attention_forward_cpu(CpuDevice& device, const AttentionForward& a) {
 
 void attention_backward_cpu(CpuDevice& device, const AttentionBackward& a) {
   a.q.dtype == Dtype::f32 ? backward<float>(device, a) : backward<bf16>(device, a);
-  if (!turns_back(a)) return;
-  for (const View& x : {a.dq, a.dk})
-    rope_backward_cpu(device, {.dy = x, .cos = a.cos, .sin = a.sin, .dx = x});
 }
 
 }  // namespace tang

@@ -4,7 +4,6 @@
 
 #include "lib/base/error.h"
 #include "lib/ops/attention_cuda.h"
-#include "lib/ops/rope.h"
 
 namespace tang {
 
@@ -158,15 +157,6 @@ std::function<void()> simple_pass(CudaDevice& device, const char* entry, const c
 }
 
 }  // namespace
-
-std::function<void()> and_turn_back(CudaDevice& device, const AttentionBackward& a,
-                                    std::function<void()> backward) {
-  if (!turns_back(a)) return backward;
-  const auto turn = [&](const View& x) {
-    return rope_backward_cuda(device, {.dy = x, .cos = a.cos, .sin = a.sin, .dx = x});
-  };
-  return sequence(std::move(backward), turn(a.dq), turn(a.dk));
-}
 
 AttentionForwardParams attention_params(const AttentionForward& a) {
   return {.q = a.q.data,

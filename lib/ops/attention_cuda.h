@@ -14,13 +14,6 @@ AttentionBackwardParams attention_params(const AttentionBackward& args);
 /// wanted.
 std::string attention_refusal(const AttentionForward& args, int64_t rows, bool aligned);
 std::string attention_refusal(const AttentionBackward& args, int64_t rows, bool aligned);
-/// A backward that does not turn dq and dk back itself, with rope_backward after it where that is wanted.
-std::function<void()> and_turn_back(CudaDevice& device, const AttentionBackward& args,
-                                    std::function<void()> backward);
-template <std::function<void()> (*prepare)(CudaDevice&, const AttentionBackward&)>
-std::function<void()> then_turn_back(CudaDevice& device, const AttentionBackward& args) {
-  return and_turn_back(device, args, prepare(device, args));
-}
 
 /// bf16 on tensor cores, sm_80 and newer (kernels/attention_mma*.cu): mma.sync, any length, head sizes that
 /// are multiples of 8 up to 128. Source: FlashAttention-2 (Dao, 2023); the backward is split in a dK/dV and a

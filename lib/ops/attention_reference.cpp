@@ -38,17 +38,6 @@ struct Layout {
       }
     }
   }
-
-  /// body(low, high, angle) for every pair (i, i + D/2) that RoPE turns in a [B, T, count, D] array; angle
-  /// indexes [T, D/2].
-  template <class Body>
-  void each_pair(int64_t count, const Body& body) const {
-    const int64_t half = dim / 2;
-    for (int64_t row = 0; row < batch * length * count; ++row) {
-      for (int64_t i = 0; i < half; ++i)
-        body(row * dim + i, row * dim + i + half, row / count % length * half + i);
-    }
-  }
 };
 
 /// A dot product and the root of its terms' squares.
@@ -153,18 +142,6 @@ void attention_backward_reference(Ref& r) {
   take_root(dq);
   take_root(dk);
   take_root(dv);
-  if (!r.has("cos")) return;
-  for (RefOutput* output : {&dq, &dk}) {
-    const std::vector<double> value = output->value, size = output->magnitude;
-    output->stored_roundings = 1;  // between the two steps
-    l.each_pair(output == &dq ? l.heads : l.kv_heads, [&](size_t low, size_t high, size_t angle) {
-      const double c = r.in("cos")[angle], s = r.in("sin")[angle];
-      output->value[low] = value[low] * c + value[high] * s;
-      output->value[high] = value[high] * c - value[low] * s;
-      output->magnitude[low] = std::hypot(size[low] * c, size[high] * s);
-      output->magnitude[high] = std::hypot(size[high] * c, size[low] * s);
-    });
-  }
 }
 
 namespace {
@@ -240,18 +217,6 @@ void attention_backward_plain(Ref& r) {
   keep(r, "dq", dq);
   keep(r, "dk", dk);
   keep(r, "dv", dv);
-  if (!r.has("cos")) return;
-  for (const char* name : {"dq", "dk"}) {
-    std::vector<double>& value = r.out(name).value;
-    l.each_pair(name == std::string_view("dq") ? l.heads : l.kv_heads,
-                [&](size_t low, size_t high, size_t angle) {
-                  const auto c = static_cast<float>(r.in("cos")[angle]);
-                  const auto s = static_cast<float>(r.in("sin")[angle]);
-                  const auto a = static_cast<float>(value[low]), b = static_cast<float>(value[high]);
-                  value[low] = r.round(a * c + b * s);
-                  value[high] = r.round(b * c - a * s);
-                });
-  }
 }
 
 }  // namespace tang

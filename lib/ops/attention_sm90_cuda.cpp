@@ -196,14 +196,9 @@ std::function<void()> attention_backward_sm90(CudaDevice& device, const Attentio
       int64_t{16} << 20;  // of f32 sums: beyond the L2's half their adds run at memory speed
   main.section =
       static_cast<int32_t>(std::max<int64_t>(1, resident_bytes / (heads / kv_heads * rows * head_dim * 4)));
-  if (turns_back(a)) {
-    main.cos = a.cos.as<float>(), main.sin = a.sin.as<float>();
-    main.cos_row = a.cos.stride(0), main.sin_row = a.sin.stride(0);
-  }
   main.kv_heads = static_cast<int32_t>(kv_heads), main.scale = attention_scale(a.scale, head_dim);
 
   AttentionBackwardFinishParams after{};
-  after.cos = main.cos, after.sin = main.sin, after.cos_row = main.cos_row, after.sin_row = main.sin_row;
   after.sums = sums, after.dq = a.dq.data;
   after.dq_batch = a.dq.stride(0), after.dq_row = a.dq.stride(1), after.dq_head = a.dq.stride(2);
   after.batch = before.batch, after.length = before.length, after.heads = before.heads,

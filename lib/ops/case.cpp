@@ -145,7 +145,6 @@ void Case::plan_operands(const Bindings& given) {
     std::vector<std::string> dims = words(operand.dims);
     if (!operand.transposed_by.empty() && given.number(operand.transposed_by) != 0)
       std::reverse(dims.begin(), dims.end());
-    if (!plan.present) dims.clear();
     for (const std::string& dim : dims) {
       if (!bound(dim, given)) fail_input("{}: the case '{}' gives no value for {}", op_->name(), text_, dim);
       const double extent = evaluate(dim, given);

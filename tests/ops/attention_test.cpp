@@ -10,7 +10,6 @@
 
 #include "lib/base/error.h"
 #include "lib/base/rng.h"
-#include "lib/ops/rope.h"
 
 namespace tang {
 
@@ -43,7 +42,7 @@ struct Attention {
     attention_forward(device,
                       {.q = queries(q), .k = keys(k), .v = keys(v), .o = queries(o), .lse = statistics()});
   }
-  void backward(const View& cos = {}, const View& sin = {}) {
+  void backward() {
     attention_backward(device, {.q = queries(q),
                                 .k = keys(k),
                                 .v = keys(v),
@@ -52,9 +51,7 @@ struct Attention {
                                 .lse = statistics(),
                                 .dq = queries(dq),
                                 .dk = keys(dk),
-                                .dv = keys(dv),
-                                .cos = cos,
-                                .sin = sin});
+                                .dv = keys(dv)});
   }
 };
 
@@ -206,28 +203,6 @@ TEST_CASE(
   Attention widest(1, 2, 1, 1, 256);
   widest.forward();
   CHECK(all_finite(widest.o));
-}
-
-TEST_CASE("ops: an attention backward that undoes RoPE equals the two ops in turn") {
-  Attention fused(2, 9, 4, 2, 8), apart(2, 9, 4, 2, 8);
-  RopeTables tables = rope_tables(9, 8, 100);
-  const View cos(tables.cos.data(), Dtype::f32, {9, 4}), sin(tables.sin.data(), Dtype::f32, {9, 4});
-  fused.forward();
-  fused.backward(cos, sin);
-  apart.forward();
-  apart.backward();
-  CHECK(fused.dv == apart.dv);
-  CHECK(fused.dq != apart.dq);
-  for (const View& x : {apart.queries(apart.dq), apart.keys(apart.dk)})
-    rope_backward(apart.device, {.dy = x, .cos = cos, .sin = sin, .dx = x});
-  CHECK(fused.dq == apart.dq);
-  CHECK(fused.dk == apart.dk);
-
-  CHECK(contains(refusal([&] { fused.backward(cos); }), "found cos alone"));
-  CHECK(contains(refusal([&] { fused.backward({}, sin); }), "found sin alone"));
-  Attention odd(1, 9, 1, 1, 9);
-  odd.forward();
-  CHECK(contains(refusal([&] { odd.backward(cos, sin); }), "head size 9 is odd"));
 }
 
 TEST_CASE(
