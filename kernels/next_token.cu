@@ -40,6 +40,7 @@ TANG_KERNEL __launch_bounds__(threads) next_token(const NextTokenParams p) {
   let_next_start();
   wait_for_previous();
   const float* row = p.logits + blockIdx.x * p.logits_row;
+  const int64_t next = static_cast<int64_t>(p.start[blockIdx.x]) + 1;  // travels with the logits
   const int32_t vectors = aligned_16(row, 0) ? p.columns / 4 : 0;
   Best best = {0.0f, -1};
   for (int32_t first = threadIdx.x; first < vectors; first += in_flight * threads) {
@@ -65,7 +66,9 @@ TANG_KERNEL __launch_bounds__(threads) next_token(const NextTokenParams p) {
   if (warp > 0) return;
   best = warp_best(of_warp[lane]);
   if (lane > 0) return;
-  p.ids[blockIdx.x] = best.index < 0 ? 0u : static_cast<uint32_t>(best.index);
-  const int64_t next = static_cast<int64_t>(p.start[blockIdx.x]) + 1;
+  const uint32_t chosen = best.index < 0 ? 0u : static_cast<uint32_t>(best.index);
+  p.ids[blockIdx.x] = chosen;
+  if (p.ring != nullptr)
+    p.ring[blockIdx.x * p.ring_row + static_cast<uint32_t>(next) % p.ring_length] = chosen;
   p.start[blockIdx.x] = static_cast<uint32_t>(next < p.last ? next : p.last);
 }

@@ -7,7 +7,10 @@ struct NextTokenParams {
   const float* logits;  // [B, W], rows logits_row elements apart
   uint32_t* ids;        // [B]
   uint32_t* start;      // [B]
+  uint32_t* ring;       // [B, ring_length], rows ring_row elements apart; or null
   int64_t logits_row;
+  int64_t ring_row;
   int64_t last;
+  uint32_t ring_length;
   int32_t columns;  // that count
 };

@@ -47,6 +47,7 @@ Decoder::Decoder(Device& device, const ModelConfig& config, const View& weights,
   builder.step(step_);
   greedy_step_.add(step_);
   builder.choose(greedy_step_);
+  for (int64_t i = 0; options_.burst > 1 && i < options_.burst; ++i) burst_.add(greedy_step_);
   const RopeTables tables = rope_tables(buffers_.cos.dim(0), config_.head_dim, config_.rope_theta);
   device_.upload(buffers_.cos.data, tables.cos.data(), buffers_.cos.bytes());
   device_.upload(buffers_.sin.data, tables.sin.data(), buffers_.sin.bytes());
@@ -97,10 +98,10 @@ void Decoder::prefill(std::span<const std::vector<uint32_t>> prompts) {
 
 void Decoder::forward() { step_.run(device_); }
 
-void Decoder::forward_greedy() { greedy_step_.run(device_); }
+void Decoder::forward_greedy(int64_t steps) { (steps == 1 ? greedy_step_ : burst_).run(device_); }
 
 void Decoder::queue_ids(uint32_t* target) {
-  device_.download(target, buffers_.ids.data, buffers_.ids.bytes());
+  device_.download(target, buffers_.ring.data, buffers_.ring.bytes());
 }
 
 void Decoder::feed(std::span<const uint32_t> ids, std::span<const uint32_t> start) {

@@ -23,6 +23,7 @@ struct DecoderOptions {
   int64_t capacity = 0;                  // positions that a sequence may take
   int64_t chunk = 0;                     // Q: positions of a prompt at once; 0: what suits the device
   int64_t vocab = 0;                     // ids that may be chosen, the first ones; 0: all
+  int64_t burst = 0;                     // R: greedy steps queued as one; 0: what suits the device
 };
 
 /// Made-up or real addresses of everything a decoder works with.
@@ -30,6 +31,7 @@ struct DecoderBuffers {
   View weights;        // the arena, as param_layout has it: borrowed
   View cos, sin;       // f32 [S, D / 2]; S: capacity in whole chunks
   View ids, start;     // u32 [B]: the next step's input and its position
+  View ring;           // u32 [B, R]: ids that greedy steps chose, see next_token
   View chunk_ids;      // u32 [B Q]
   View chunk_start;    // u32 [B]
   View cache;          // [L, B, 2 Hkv, S D]: K's heads, then V's
@@ -61,9 +63,11 @@ class Decoder {
 
   /// One step of every sequence: logits of what follows its input.
   void forward();
-  /// The same; the likeliest token becomes the next input, one position on (the last one when there is none).
-  void forward_greedy();
-  /// Queues the copy of the next inputs [B] to `target` (in pinned memory: without waiting).
+  /// `steps` of them, 1 or the burst; each time the likeliest token becomes the next input, one position on
+  /// (the last one when there is none). On CUDA a burst is one graph.
+  void forward_greedy(int64_t steps = 1);
+  /// Queues the copy of the ring [B, R] to `target` (in pinned memory: without waiting). Sequence b's token
+  /// for position p, counted from its prompt's first, is at [b, p % R] until R steps later.
   void queue_ids(uint32_t* target);
   /// Sets the next inputs and where they stand, [B] each.
   void feed(std::span<const uint32_t> ids, std::span<const uint32_t> start);
@@ -79,7 +83,7 @@ class Decoder {
   ParamLayout layout_;
   std::unique_ptr<Workspace> workspace_;
   DecoderBuffers buffers_;
-  OpList first_chunk_, further_chunk_, step_, greedy_step_;
+  OpList first_chunk_, further_chunk_, step_, greedy_step_, burst_;
   std::shared_ptr<void> host_ids_;     // pinned u32 [B Q]
   std::shared_ptr<void> host_inputs_;  // pinned u32 [2 B]: ids, start
   std::shared_ptr<void> host_logits_;  // pinned f32 [B, padded V]

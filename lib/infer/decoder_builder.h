@@ -6,7 +6,7 @@
 
 namespace tang {
 
-/// The options with what follows from the device filled in: chunk, capacity in whole chunks, vocab.
+/// The options with what follows from the device filled in: chunk, capacity in whole chunks, vocab, burst.
 DecoderOptions complete(const ModelConfig& config, DecoderOptions options, DeviceKind kind);
 
 DecoderBuffers lay_out(Workspace& workspace, const ModelConfig& config, const DecoderOptions& options);

@@ -1,8 +1,8 @@
 #include "lib/infer/generator.h"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
+#include <deque>
 
 #include "lib/base/error.h"
 
@@ -51,17 +51,24 @@ struct Generator::Run {
 Generator::Generator(Device& device, const ModelConfig& config, const View& weights,
                      const DecoderOptions& options)
     : decoder_(device, config, weights, options),
-      host_tokens_(device.allocate_pinned(slots * options.batch * size_of(Dtype::u32))) {}
+      host_tokens_(
+          device.allocate_pinned(slots * options.batch * decoder_.options().burst * size_of(Dtype::u32))) {}
 
 void Generator::warm_up() {
   if (decoder_.device().kind() == DeviceKind::cpu) return;
-  const int64_t tokens = std::min<int64_t>(3, decoder_.options().capacity - 1);
-  if (tokens < 1) return;
-  // Long enough for a first chunk and a further one, where there is room.
-  const int64_t length = std::min(decoder_.options().capacity - tokens + 1, decoder_.options().chunk + 2);
-  const std::vector<std::vector<uint32_t>> prompts = {std::vector<uint32_t>(static_cast<size_t>(length), 0)};
-  for (const double temperature : {0.0, 0.0, 1.0}) {
-    run(prompts, {.max_tokens = tokens, .sampling = {.temperature = temperature}});
+  const int64_t capacity = decoder_.options().capacity;
+  // Each twice: op by op, then captured. A single step, a burst and the next single step; a prompt long
+  // enough for a first chunk and a further one, where there is room.
+  const int64_t greedy_tokens = std::min(decoder_.options().burst + 2, capacity);
+  const int64_t sampled_tokens = std::min<int64_t>(2, capacity);
+  for (int round = 0; round < 2; ++round) {
+    for (const auto& [tokens, temperature] :
+         {std::pair(greedy_tokens, 0.0), std::pair(sampled_tokens, 1.0)}) {
+      const int64_t length = std::min(capacity - tokens + 1, decoder_.options().chunk + 2);
+      const std::vector<std::vector<uint32_t>> prompts = {
+          std::vector<uint32_t>(static_cast<size_t>(length), 0)};
+      run(prompts, {.max_tokens = tokens, .sampling = {.temperature = temperature}});
+    }
   }
 }
 
@@ -101,21 +108,44 @@ std::vector<Generated> Generator::run(std::span<const std::vector<uint32_t>> pro
   return std::move(state.texts);
 }
 
-/// The device feeds itself, a few steps ahead of the host; steps past the last stop token are in vain.
+/// The next step's token of every text, from the slot of its position.
+void Generator::take_from_ring(Run& run, const uint32_t* ring) const {
+  const int64_t burst = decoder_.options().burst;
+  std::vector<uint32_t> ids;
+  for (const std::vector<uint32_t>& prompt : run.prompts) {
+    const int64_t position = static_cast<int64_t>(prompt.size()) + run.times.steps;
+    ids.push_back(ring[static_cast<int64_t>(ids.size()) * burst + position % burst]);
+  }
+  run.take(ids.data());
+}
+
+/// The device feeds itself, a burst ahead of the host; steps past the last stop token are in vain. The first
+/// token comes alone: nobody shall wait for those after it.
 void Generator::run_greedy(Run& run) {
   Device& device = decoder_.device();
-  const int64_t batch = decoder_.options().batch;
-  const int64_t ahead = device.kind() == DeviceKind::cpu ? 1 : slots;
-  auto* ids = static_cast<uint32_t*>(host_tokens_.get());
-  std::array<Event, slots> events;
-  for (int64_t queued = 0, taken = 0; run.open > 0; ++taken) {
-    for (; queued < run.options.max_tokens && queued < taken + ahead; ++queued) {
-      decoder_.forward_greedy();
-      decoder_.queue_ids(ids + queued % slots * batch);
-      events[static_cast<size_t>(queued % slots)] = device.record();
+  const int64_t most = run.options.max_tokens, burst = decoder_.options().burst;
+  const int64_t ring = decoder_.options().batch * burst;
+  const size_t ahead = device.kind() == DeviceKind::cpu ? 1 : slots;
+  auto* tokens = static_cast<uint32_t*>(host_tokens_.get());
+  struct Queued {
+    int64_t steps;
+    uint32_t* ring;
+    Event done;
+  };
+  std::deque<Queued> under_way;
+  int64_t steps = 0;  // queued so far
+  for (int64_t slot = 0; run.open > 0; under_way.pop_front()) {
+    for (; steps < most && under_way.size() < ahead; slot = (slot + 1) % slots) {
+      // No step past the limit: it would take a position too many.
+      const int64_t count = steps > 0 && most - steps >= burst ? burst : 1;
+      decoder_.forward_greedy(count);
+      decoder_.queue_ids(tokens + slot * ring);
+      under_way.push_back({count, tokens + slot * ring, device.record()});
+      steps += count;
     }
-    device.synchronize(events[static_cast<size_t>(taken % slots)]);
-    run.take(ids + taken % slots * batch);
+    const Queued& next = under_way.front();
+    device.synchronize(next.done);
+    for (int64_t i = 0; i < next.steps && run.open > 0; ++i) take_from_ring(run, next.ring);
   }
   device.synchronize(device.record());  // the slots are free again
 }

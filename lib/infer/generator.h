@@ -53,12 +53,13 @@ class Generator {
  private:
   struct Run;
   void run_greedy(Run& run);
+  void take_from_ring(Run& run, const uint32_t* ring) const;
   void run_sampled(Run& run);
 
-  static constexpr int64_t slots = 4;  // greedy steps on their way at once
+  static constexpr int64_t slots = 2;  // bursts, or single greedy steps, on their way at once
 
   Decoder decoder_;
-  std::shared_ptr<void> host_tokens_;  // pinned u32 [slots, B]
+  std::shared_ptr<void> host_tokens_;  // pinned u32 [slots, B, R]
   GenerateTimes times_;
 };
 

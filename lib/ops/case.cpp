@@ -146,7 +146,10 @@ void Case::plan_operands(const Bindings& given) {
     if (!operand.transposed_by.empty() && given.number(operand.transposed_by) != 0)
       std::reverse(dims.begin(), dims.end());
     for (const std::string& dim : dims) {
-      if (!bound(dim, given)) fail_input("{}: the case '{}' gives no value for {}", op_->name(), text_, dim);
+      if (!bound(dim, given)) {
+        if (!plan.present) break;  // it need not say what only an absent operand has
+        fail_input("{}: the case '{}' gives no value for {}", op_->name(), text_, dim);
+      }
       const double extent = evaluate(dim, given);
       if (extent < 0 || extent != std::floor(extent))
         fail_input("{}: {} of {} must be a whole number, found {:g}", op_->name(), dim, operand.name, extent);

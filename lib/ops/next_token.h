@@ -1,5 +1,7 @@
 // The greedy end of a decoding step: the likeliest token of each sequence becomes its next input, one
-// position on. Nothing goes through the host, so steps can be queued ahead.
+// position on. Nothing goes through the host, so steps can be queued ahead; a ring keeps what several of them
+// chose, each id where its own position says, so that one copy brings them all. A sequence at `last` stays
+// there, and from its second step on would overwrite what it chose first: it must not be stepped that far.
 #pragma once
 
 #include "lib/ops/op.h"
@@ -10,6 +12,7 @@ struct NextToken {
   View logits;        // f32 [B, W]
   View ids;           // u32 [B]: the first column with the largest logit; NaN never is, and 0 where all are
   View start;         // u32 [B]: becomes min(start + 1, last)
+  View ring;          // optional u32 [B, R]: gets the chosen id at [b, (start + 1) % R], start as it came in
   int64_t vocab = 0;  // columns that count, the rest is padding; 0: all
   int64_t last = 0;   // the last position that a sequence may stand at
 };

@@ -133,7 +133,59 @@ void stands_alone(Device& device) {
   }
 }
 
+/// What a run said, in order: a token as (text, id), an end as (text, -1 or, at a stop token, -2).
+using Heard = std::vector<std::pair<int64_t, int64_t>>;
+Heard hear(Generator& generator, std::span<const std::vector<uint32_t>> prompts,
+           const GenerateOptions& options) {
+  Heard heard;
+  generator.run(
+      prompts, options, [&](int64_t b, uint32_t id) { heard.emplace_back(b, id); },
+      [&](int64_t b, bool stopped) { heard.emplace_back(b, stopped ? -2 : -1); });
+  return heard;
+}
+
+/// Bursts against single steps: every number of tokens around a few bursts, with the caches just full; then
+/// every token of the texts as the stop token. A sequence is left idle.
+void bursts_are_steps(Device& device, int64_t burst) {
+  const Weights weights(device);
+  const auto prompts = prompts_of({1, 2, 5, 10});
+  const auto generator = [&](int64_t steps, int64_t capacity) {
+    return Generator(device, weights.config, weights.view,
+                     {.batch = 5, .capacity = capacity, .chunk = 8, .burst = steps});
+  };
+  Generator single = generator(1, longest);
+  for (int64_t count = 1; count <= 13; ++count) {
+    CAPTURE(count);
+    Generator full = generator(burst, 10 + count - 1);
+    const Heard wanted = hear(single, prompts, {.max_tokens = count});
+    CHECK(wanted.size() == static_cast<size_t>(4 * (count + 1)));
+    for (int round = 0; round < 3; ++round) CHECK(hear(full, prompts, {.max_tokens = count}) == wanted);
+    CHECK(full.times().steps == count);
+    CHECK(full.times().tokens == 4 * count);
+  }
+  Generator bursts = generator(burst, longest);
+  for (const Generated& text : single.run(prompts, {.max_tokens = 13})) {
+    for (const uint32_t stop : text.ids) {
+      CAPTURE(stop);
+      const GenerateOptions options{.max_tokens = 13, .stop_id = stop};
+      const Heard wanted = hear(single, prompts, options);
+      CHECK(hear(bursts, prompts, options) == wanted);
+      CHECK(bursts.times().steps == single.times().steps);
+      CHECK(bursts.times().tokens == single.times().tokens);
+    }
+  }
+}
+
 }  // namespace
+
+TEST_CASE("generator: bursts say what single steps say, in the same order") {
+  CpuDevice device(1);
+  for (const int64_t burst : {2, 4, 5, 8}) bursts_are_steps(device, burst);
+}
+
+TEST_CASE("generator: bursts say what single steps say on CUDA" * doctest::skip(!cuda_available())) {
+  bursts_are_steps(*open_device("cuda", false), 4);
+}
 
 TEST_CASE("generator: greedy text is the uncached forward's, token for token") {
   CpuDevice device(2);

@@ -113,14 +113,19 @@ TEST_CASE("next_token: the first of equals, never NaN, never padding, never past
                                nan, -2,  -1,  9,  //
                                nan, nan, nan, 9};
   std::vector<uint32_t> ids = {7, 7, 7}, start = {0, 4, 5};
+  std::vector<uint32_t> ring(12, 8);
   CpuDevice device(1);
   next_token(device, {.logits = View(logits.data(), Dtype::f32, {3, 4}),
                       .ids = View(ids.data(), Dtype::u32, {3}),
                       .start = View(start.data(), Dtype::u32, {3}),
+                      .ring = View(ring.data(), Dtype::u32, {3, 4}),
                       .vocab = 3,
                       .last = 5});
   CHECK(ids == std::vector<uint32_t>{1, 2, 0});
   CHECK(start == std::vector<uint32_t>{1, 5, 5});
+  CHECK(ring == std::vector<uint32_t>{8, 1, 8, 8,    // position 1
+                                      8, 2, 8, 8,    // 5
+                                      8, 8, 0, 8});  // 6: where the last one would be
 }
 
 }  // namespace tang
