@@ -8,6 +8,10 @@ struct NextTokenParams {
   uint32_t* ids;        // [B]
   uint32_t* start;      // [B]
   uint32_t* ring;       // [B, ring_length], rows ring_row elements apart; or null
+  const void* table;    // [W, C], rows table_row bytes apart; or null
+  void* y;              // [B, C], rows y_row bytes apart
+  int64_t table_row, y_row;
+  int64_t y_bytes;  // of a row; 0: there is no y
   int64_t logits_row;
   int64_t ring_row;
   int64_t last;

@@ -19,7 +19,8 @@ MemoryPlan plan_decoder(const ModelConfig& config, const DecoderOptions& options
   OpList nothing;
   builder.chunk(nothing, true);
   builder.chunk(nothing, false);
-  builder.step(nothing);
+  builder.begin(nothing);
+  builder.compute(nothing);
   builder.choose(nothing);
   workspace.take(MemoryClass::scratch, Dtype::u32, {(builder.scratch_bytes() + 3) / 4});
   return workspace.used();
@@ -44,10 +45,14 @@ Decoder::Decoder(Device& device, const ModelConfig& config, const View& weights,
   DecoderBuilder builder(&device_, config_, layout_, options_, buffers_, scratch);
   builder.chunk(first_chunk_, true);
   builder.chunk(further_chunk_, false);
-  builder.step(step_);
-  greedy_step_.add(step_);
-  builder.choose(greedy_step_);
-  for (int64_t i = 0; options_.burst > 1 && i < options_.burst; ++i) burst_.add(greedy_step_);
+  OpList begin, compute, choose;
+  builder.begin(begin);
+  builder.compute(compute);
+  builder.choose(choose);
+  step_.add(begin), step_.add(compute);
+  greedy_step_.add(step_), greedy_step_.add(choose);
+  burst_.add(begin);
+  for (int64_t i = 0; i < options_.burst; ++i) burst_.add(compute), burst_.add(choose);
   const RopeTables tables = rope_tables(buffers_.cos.dim(0), config_.head_dim, config_.rope_theta);
   device_.upload(buffers_.cos.data, tables.cos.data(), buffers_.cos.bytes());
   device_.upload(buffers_.sin.data, tables.sin.data(), buffers_.sin.bytes());

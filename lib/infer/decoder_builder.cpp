@@ -94,8 +94,7 @@ View DecoderBuilder::cached(size_t layer, int64_t first, int64_t count) const {
 }
 
 void DecoderBuilder::embed(OpList& list, const View& ids, const View& rows) {
-  add(list, embedding_forward,
-      {.ids = ids, .table = weight(layout_.embedding, c_.padded_vocab(), c_.dim), .y = rows});
+  add(list, embedding_forward, {.ids = ids, .table = embedding(), .y = rows});
 }
 
 void DecoderBuilder::project(OpList& list, const View& x, const View& w, const View& y) {
@@ -223,10 +222,14 @@ void DecoderBuilder::chunk(OpList& list, bool first_one) {
   }
 }
 
-void DecoderBuilder::step(OpList& list) {
+void DecoderBuilder::begin(OpList& list) {
+  phase_ = "decode";
+  embed(list, s_.ids, first(s_.stream, o_.batch));
+}
+
+void DecoderBuilder::compute(OpList& list) {
   phase_ = "decode";
   const Shape shape{1, s_.start};
-  embed(list, s_.ids, first(s_.stream, o_.batch));
   for (size_t layer = 0; layer < layout_.blocks.size(); ++layer) {
     if (few()) {
       layer_of_few(list, layer, shape);
@@ -244,6 +247,8 @@ void DecoderBuilder::choose(OpList& list) {
        .ids = s_.ids,
        .start = s_.start,
        .ring = s_.ring,
+       .table = embedding(),
+       .y = first(s_.stream, o_.batch),
        .vocab = o_.vocab,
        .last = o_.capacity - 1});
 }

@@ -20,9 +20,10 @@ class DecoderBuilder {
   /// A chunk of every prompt into the caches; nothing past the last layer's keys and values is computed. The
   /// first one sees no older keys: it runs the training's attention, and gets its bits.
   void chunk(OpList& list, bool first_one);
-  /// One position of every sequence: logits.
-  void step(OpList& list);
-  /// The likeliest token becomes the next input.
+  /// A step of every sequence is three parts: its input embedded, one position computed, which gives logits,
+  /// and for a greedy one the likeliest token as the next input, embedded: another step's compute may follow.
+  void begin(OpList& list);
+  void compute(OpList& list);
   void choose(OpList& list);
 
   int64_t scratch_bytes() const { return scratch_bytes_; }
@@ -59,6 +60,7 @@ class DecoderBuilder {
   View weight(int64_t offset, int64_t rows, int64_t cols) const {
     return s_.weights.slice(0, offset, offset + rows * cols).reshape({rows, cols});
   }
+  View embedding() const { return weight(layout_.embedding, c_.padded_vocab(), c_.dim); }
   View norm_weight(int64_t offset) const { return s_.weights.slice(0, offset, offset + c_.dim); }
   /// Heads [first, first + count) of packed rows as [B, Q, count, D].
   View heads(const View& rows, int64_t first, int64_t count, int64_t length) const;

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include "lib/ops/next_token.h"
@@ -17,6 +18,10 @@ void next_token_reference(Ref& r) {
     if (r.has("ring")) {
       const auto slot = static_cast<int64_t>(r.in("start")[b] + 1) % r["R"];
       r.out("ring").value[b * r["R"] + slot] = static_cast<double>(best);
+    }
+    if (r.has("y")) {
+      const auto row = r.in("table").begin() + best * r["C"];
+      std::copy(row, row + r["C"], r.out("y").value.begin() + b * r["C"]);
     }
     r.out("start").value[b] = std::min(r.in("start")[b] + 1, r.scalar("last"));
   }
