@@ -53,6 +53,7 @@ int64_t columns_of(const NextToken& a) { return a.vocab > 0 ? a.vocab : a.logits
 const Op<NextToken> next_token{spec()};
 
 void next_token_cpu(CpuDevice&, const NextToken& a) {
+  const bool embedded = embeds(a);
   for (int64_t b = 0; b < a.logits.dim(0); ++b) {
     const float* row = a.logits.as<float>() + b * a.logits.stride(0);
     int64_t best = -1;
@@ -63,7 +64,7 @@ void next_token_cpu(CpuDevice&, const NextToken& a) {
     uint32_t& start = a.start.as<uint32_t>()[b];
     const int64_t position = int64_t{start} + 1;
     a.ids.as<uint32_t>()[b] = chosen;
-    if (embeds(a)) {
+    if (embedded) {
       const int64_t element = size_of(a.y.dtype);
       std::memcpy(static_cast<char*>(a.y.data) + b * a.y.stride(0) * element,
                   static_cast<const char*>(a.table.data) + chosen * a.table.stride(0) * element,

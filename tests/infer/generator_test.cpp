@@ -145,13 +145,13 @@ Heard hear(Generator& generator, std::span<const std::vector<uint32_t>> prompts,
 }
 
 /// Bursts against single steps: every number of tokens around a few bursts, with the caches just full; then
-/// every token of the texts as the stop token. A sequence is left idle.
-void bursts_are_steps(Device& device, int64_t burst) {
+/// every token of the texts as the stop token. A batch of more than four leaves sequences idle.
+void bursts_are_steps(Device& device, int64_t burst, int64_t batch) {
   const Weights weights(device);
   const auto prompts = prompts_of({1, 2, 5, 10});
   const auto generator = [&](int64_t steps, int64_t capacity) {
     return Generator(device, weights.config, weights.view,
-                     {.batch = 5, .capacity = capacity, .chunk = 8, .burst = steps});
+                     {.batch = batch, .capacity = capacity, .chunk = 8, .burst = steps});
   };
   Generator single = generator(1, longest);
   for (int64_t count = 1; count <= 13; ++count) {
@@ -180,11 +180,12 @@ void bursts_are_steps(Device& device, int64_t burst) {
 
 TEST_CASE("generator: bursts say what single steps say, in the same order") {
   CpuDevice device(1);
-  for (const int64_t burst : {2, 4, 5, 8}) bursts_are_steps(device, burst);
+  for (const int64_t burst : {2, 4, 5, 8}) bursts_are_steps(device, burst, 4);
+  for (const int64_t batch : {5, 9}) bursts_are_steps(device, 4, batch);  // few rows and many
 }
 
 TEST_CASE("generator: bursts say what single steps say on CUDA" * doctest::skip(!cuda_available())) {
-  bursts_are_steps(*open_device("cuda", false), 4);
+  for (const int64_t batch : {5, 9}) bursts_are_steps(*open_device("cuda", false), 4, batch);
 }
 
 TEST_CASE("generator: greedy text is the uncached forward's, token for token") {

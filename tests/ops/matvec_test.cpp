@@ -5,6 +5,7 @@
 #include <limits>
 #include <vector>
 
+#include "lib/base/error.h"
 #include "lib/base/rng.h"
 #include "lib/ops/elementwise.h"
 #include "lib/ops/next_token.h"
@@ -126,6 +127,11 @@ TEST_CASE("next_token: the first of equals, never NaN, never padding, never past
   CHECK(ring == std::vector<uint32_t>{8, 1, 8, 8,    // position 1
                                       8, 2, 8, 8,    // 5
                                       8, 8, 0, 8});  // 6: where the last one would be
+  CHECK_THROWS_AS(next_token(device, {.logits = View(logits.data(), Dtype::f32, {3, 4}),
+                                      .ids = View(ids.data(), Dtype::u32, {3}),
+                                      .start = View(start.data(), Dtype::u32, {3}),
+                                      .y = View(logits.data(), Dtype::f32, {3, 4})}),
+                  Error);
 }
 
 }  // namespace tang
