@@ -65,7 +65,7 @@ void declare_step(Cli& cli, StepWords& words) {
       .option("--from", words.from, "bench each op and shape that a step of this configuration uses instead")
       .positional("override", options.overrides, "key=value: sets a key by its dotted name")
       .option("--steps", options.steps, "steps to time")
-      .option("--impl", options.impls, "with --config: run this implementation, as in adamw=cuda")
+      .repeated("--impl", options.impls, "with --config: run this implementation, as in adamw=cuda")
       .flag("--json", options.json, "print JSON");
 }
 

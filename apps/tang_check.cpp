@@ -59,7 +59,7 @@ void declare_training(Cli& cli, TrainingCheckOptions& options) {
       .option("--config", options.config, "a configuration as tang-train takes it", Need::required)
       .positional("override", options.overrides, "key=value: sets a key by its dotted name")
       .option("--steps", options.steps, "steps of each run")
-      .option("--against", options.against, "op=implementation of a third run, whose losses must be near")
+      .repeated("--against", options.against, "op=implementation of a third run, whose losses must be near")
       .option("--within", options.within, "how near, relative");
 }
 

@@ -27,8 +27,8 @@ int main(int argc, char** argv) {
         .positional("override", request.overrides,
                     "key=value: sets a key by its dotted name; a later one wins")
         .option("--resume", request.resume, "go on: auto, a run folder, or a checkpoint folder")
-        .option("--impl", request.impls,
-                "run this implementation of an op, as in attention_forward=cuda:simple")
+        .repeated("--impl", request.impls,
+                  "run this implementation of an op, as in attention_forward=cuda:simple")
         .flag("--plan", request.plan, "print memory by class, FLOPs and the largest micro-batch, and stop")
         .flag("--print-config", request.print_config, "print the whole configuration and stop")
         .flag("--start-up", request.tell_start_up, "print where the time to the end of the first step went")

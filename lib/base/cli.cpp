@@ -12,6 +12,43 @@
 
 namespace tang {
 
+namespace {
+
+constexpr size_t help_columns = 80, description_column = 36;
+
+/// Spaces before the text of a help line's continuation: under a description where the line has one, else two
+/// more than the line's own.
+size_t continuation_of(std::string_view line) {
+  const size_t own = line.find_first_not_of(' ');
+  if (own == 0) return 0;
+  const bool described = line.size() > description_column && line.find("  ", own) < description_column;
+  return described ? description_column : own + 2;
+}
+
+/// The text with lines longer than help_columns broken at spaces. A command among the examples is broken
+/// before an option, never inside its quotes, and says so with a backslash, as a shell wants it.
+std::string folded(const std::string& text) {
+  std::string result;
+  bool examples = false;
+  for (std::string line : split(text, '\n')) {
+    examples = examples || line == "Examples:";
+    const bool command = examples && line.starts_with("  tang-");
+    const size_t indent = continuation_of(line);
+    const std::string_view mark = command ? " \\" : "";
+    while (line.size() > help_columns) {
+      const size_t space = line.rfind(command ? " --" : " ", help_columns - mark.size());
+      if (space == std::string::npos || space <= indent) break;  // one long word
+      result += line.substr(0, space) + std::string(mark) + '\n';
+      line = std::string(indent, ' ') + line.substr(space + 1);
+    }
+    result += line + '\n';
+  }
+  result.pop_back();  // `text` ends with a line's end of its own
+  return result;
+}
+
+}  // namespace
+
 std::string_view version() { return TANG_VERSION; }
 
 struct Cli::Impl {
@@ -22,8 +59,8 @@ struct Cli::Impl {
   Impl(std::string command, std::shared_ptr<CLI::App> node, const std::string& examples);
   void add(const std::string& names, const std::string& type, const std::string& shown, Need need,
            const std::string& help, std::function<void(const std::string&)> accept);
-  void add_many(const std::string& names, std::vector<std::string>& target, Need need,
-                const std::string& help);
+  CLI::Option* add_many(const std::string& names, std::vector<std::string>& target, Need need,
+                        const std::string& help);
   std::vector<std::string> flags() const;
   void refuse_unknown_words() const;
   const Impl& active() const;
@@ -34,7 +71,7 @@ Cli::Impl::Impl(std::string command, std::shared_ptr<CLI::App> node, const std::
   app->name(this->command.substr(this->command.rfind(' ') + 1));
   app->allow_extras();  // unknown words are refused here, with the nearest known one
   app->set_help_flag("--help,-h", "show this help and stop");
-  app->get_formatter()->column_width(36);
+  app->get_formatter()->column_width(description_column);
   app->option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   if (!examples.empty()) {
     std::string footer = "Examples:";
@@ -54,11 +91,12 @@ void Cli::Impl::add(const std::string& names, const std::string& type, const std
   }
 }
 
-void Cli::Impl::add_many(const std::string& names, std::vector<std::string>& target, Need need,
-                         const std::string& help) {
+CLI::Option* Cli::Impl::add_many(const std::string& names, std::vector<std::string>& target, Need need,
+                                 const std::string& help) {
   CLI::Option* option = app->add_option(names, target, help);
   option->type_name("TEXT")->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   if (need == Need::required) option->required();
+  return option;
 }
 
 std::vector<std::string> Cli::Impl::flags() const {
@@ -152,6 +190,11 @@ Cli& Cli::option(const std::string& names, std::vector<std::string>& target, con
   return *this;
 }
 
+Cli& Cli::repeated(const std::string& names, std::vector<std::string>& target, const std::string& help) {
+  impl_->add_many(names, target, Need::optional, help)->allow_extra_args(false);
+  return *this;
+}
+
 Cli& Cli::positional(const std::string& name, std::string& target, const std::string& help, Need need) {
   return option(name, target, help, need);
 }
@@ -172,7 +215,7 @@ bool Cli::parse(int argc, const char* const* argv) {
   try {
     impl_->app->parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
-    std::fputs(impl_->app->help().c_str(), stdout);
+    std::fputs(folded(impl_->app->help()).c_str(), stdout);
     return false;
   } catch (const CLI::CallForVersion& version) {
     std::printf("%s\n", version.what());

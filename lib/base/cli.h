@@ -22,7 +22,7 @@ enum class Need { optional, required };
 
 class Cli {
  public:
-  /// `examples`: lines of whole commands shown at the end of --help.
+  /// `examples`: lines of whole commands shown at the end of --help, which breaks every text at 80 columns.
   Cli(std::string name, std::string about, std::string examples = "");
   ~Cli();
   Cli(const Cli&) = delete;
@@ -38,6 +38,10 @@ class Cli {
   Cli& option(const std::string& names, double& target, const std::string& help, Need = Need::optional);
   Cli& option(const std::string& names, std::vector<std::string>& target, const std::string& help,
               Need = Need::optional);
+
+  /// One word after the name, which is given again for each further one: what follows stays positional, so
+  /// that "--impl a=b train.steps=5" sets a key.
+  Cli& repeated(const std::string& names, std::vector<std::string>& target, const std::string& help);
 
   /// A word without a flag, in the order declared; a vector takes all that are left (tang-train's key=value).
   Cli& positional(const std::string& name, std::string& target, const std::string& help,

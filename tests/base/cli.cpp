@@ -13,7 +13,7 @@ struct Example {
   int64_t tokens = 7;
   double fraction = 0.5;
   bool json = false;
-  std::vector<std::string> inputs, overrides;
+  std::vector<std::string> inputs, impls, overrides;
   Cli cli{"tang-x", "An example.", "tang-x make --out d"};
   Cli& make = cli.subcommand("make", "makes");
   Cli& list = cli.subcommand("list", "lists");
@@ -24,6 +24,7 @@ struct Example {
         .option("--tokens", tokens, "count")
         .option("--fraction", fraction, "part")
         .option("--input", inputs, "files")
+        .repeated("--impl", impls, "op=implementation")
         .flag("--json", json, "as JSON")
         .positional("OVERRIDES", overrides, "key=value");
   }
@@ -70,6 +71,13 @@ TEST_CASE("base: of a repeated option the last one wins, and lists add up") {
   CHECK(e.out == "b");
   CHECK(e.tokens == -5);
   CHECK(e.inputs == std::vector<std::string>{"1", "2"});
+}
+
+TEST_CASE("base: a repeated option takes one word each time, and leaves the others where they belong") {
+  Example e;
+  REQUIRE(e.parse({"make", "--out", "d", "--impl", "a=1", "x.y=z", "--impl=b=2", "w=3"}));
+  CHECK(e.impls == std::vector<std::string>{"a=1", "b=2"});
+  CHECK(e.overrides == std::vector<std::string>{"x.y=z", "w=3"});
 }
 
 TEST_CASE("base: a wrong command line is one input error that names the nearest known word") {
