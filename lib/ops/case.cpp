@@ -19,9 +19,16 @@ double parse_number(const OpBase& op, const std::string& word, std::string_view 
   double value = 0;
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (code != std::errc{} || end != text.data() + text.size()) {
-    fail_input("{}: '{}' in a case needs a number after the '='", op.name(), word);
+    fail_input("{}: '{}' in a case needs a number at its end", op.name(), word);
   }
   return value;
+}
+
+int64_t whole_number(const OpBase& op, const std::string& what, double value) {
+  constexpr double most = 0x1p53;  // beyond, a double skips whole numbers
+  if (!(value >= 0 && value <= most && value == std::floor(value)))
+    fail_input("{}: {} must be a whole number, found {:g}", op.name(), what, value);
+  return static_cast<int64_t>(value);
 }
 
 uint64_t hash_text(std::string_view text) {  // FNV-1a
@@ -122,8 +129,8 @@ void Case::parse(Bindings& given) {
       strided_ = true;
     } else if (const size_t mark = word.find('@'); mark != std::string::npos) {
       require(op_->spec().strided, word.substr(0, mark), "operand with rows that may lie apart called");
-      row_strides_[word.substr(0, mark)] =
-          static_cast<int64_t>(parse_number(*op_, word, std::string_view(word).substr(mark + 1)));
+      row_strides_[word.substr(0, mark)] = whole_number(
+          *op_, "the distance in " + word, parse_number(*op_, word, std::string_view(word).substr(mark + 1)));
     } else {
       fail_input(
           "{}: '{}' in a case is none of N=7, operand:f32, operand~ramp, operand@96, -operand, +operand and "
@@ -150,10 +157,7 @@ void Case::plan_operands(const Bindings& given) {
         if (!plan.present) break;  // it need not say what only an absent operand has
         fail_input("{}: the case '{}' gives no value for {}", op_->name(), text_, dim);
       }
-      const double extent = evaluate(dim, given);
-      if (extent < 0 || extent != std::floor(extent))
-        fail_input("{}: {} of {} must be a whole number, found {:g}", op_->name(), dim, operand.name, extent);
-      plan.dims.push_back(static_cast<int64_t>(extent));
+      plan.dims.push_back(whole_number(*op_, dim + " of " + operand.name, evaluate(dim, given)));
     }
     plan.fill = operand.rule == Rule::u32 ? "zero" : "gaussian";
     for (const Fill& fill : op_->spec().fill) {

@@ -44,6 +44,11 @@ TEST_CASE("case: words that the op does not know are refused with the nearest") 
   refuse("N=2", "no value for C");
   refuse("N=2.5 C=3", "whole number");
   refuse("N=2 C=3 strided", "is none of");
+  for (const char* number : {"2.5", "-1", "nan", "inf", "1e30"}) {
+    refuse(std::string("N=2 C=") + number, "must be a whole number");
+    refuse(std::string("N=2 C=3 x@") + number, "must be a whole number");
+  }
+  refuse("N=2 C=3 x@", "needs a number");
 }
 
 TEST_CASE("case: draws repeat, are rounded to the dtype, and differ between operands") {
