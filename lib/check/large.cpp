@@ -1,6 +1,7 @@
 #include "lib/check/large.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -210,12 +211,18 @@ void print(const Case& plan, const Impl& impl, const LargeVerdict& verdict) {
 }  // namespace
 
 LargeVerdict examine_large(Device& device, const Case& plan, const Impl& impl) {
+  if (entries_of(plan) == 0)
+    fail_input("{}: the case '{}' has {} = 0: no entry to look at", plan.op().name(), plan.text(),
+               sampled_letter(plan.op()));
   return LargeRun(device, plan, impl).judge();
 }
 
 Counts check_large(const LargeOptions& options) {
   const auto ops = select_ops(options.ops);
   require_impl(ops, options.impl);
+  if (options.only_case.empty() &&
+      std::all_of(ops.begin(), ops.end(), [](const OpBase* op) { return op->spec().large.empty(); }))
+    fail_input("{} registers no large case: give one with --case", fmt::join(options.ops, ", "));
   const OpenDevices devices = open_devices(options.device);
   Counts counts;
   for (const OpBase* op : ops) {

@@ -47,7 +47,7 @@ const std::vector<Dim> dims = {{"B", "batch", 32},
                                {"H", "heads", 16},
                                {"Hkv", "kv-heads", 8},
                                {"D", "head-dim", 64}};
-const std::vector<std::string> where = {"H % Hkv == 0", "D <= 256"};
+const std::vector<std::string> where = {"H >= 1", "Hkv >= 1", "H % Hkv == 0", "D <= 256"};
 
 OpSpec forward_spec() {
   using A = AttentionForward;

@@ -21,7 +21,7 @@ OpSpec spec() {
       .large = {"N=42730 W=50257", "N=42731 W=50257", "N=65536 W=50257",
                 "N=65536 W=50304 vocab=50257 -d_logits"},
       .strided = {"logits", "d_logits"},
-      .where = {"vocab >= 0", "vocab <= W", "W < 2147483648"},
+      .where = {"W >= 1", "vocab >= 0", "vocab <= W", "W < 2147483648"},
       .fill = {below("targets", "vocab+(vocab==0)*W"), {"scale", "positive"}},
       .in_place = {{"logits", "d_logits"}},
       .reference = cross_entropy_reference,

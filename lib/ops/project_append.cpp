@@ -36,7 +36,7 @@ OpSpec spec() {
                 "B=4 K=65 H=3 Hkv=3 D=16 R2=8 S=6 P=6 @strided",
                 "B=1 K=512 H=2 Hkv=1 D=64 R2=32 S=4 P=4 x~large_mean"},
       .strided = {"x", "w", "q", "k_cache", "v_cache"},
-      .where = {"2*R2 == D", "B >= 1", "K >= 1", "S <= P", "S < 2147483648", "(H+2*Hkv)*D < 2147483648"},
+      .where = {"2*R2 == D", "B >= 1", "K >= 1", "S >= 1", "S <= P", "S < 2147483648", "(H+2*Hkv)*D < 2147483648"},
       .fill = {last("start", "S")},
       .reference = project_append_reference,
       .flops = "2*B*(H+2*Hkv)*D*K",

@@ -76,6 +76,14 @@ TEST_CASE("check: a large case that does not fit the machine is skipped") {
   CHECK(found.failure.empty());
 }
 
+TEST_CASE("check: a large check that would look at nothing is refused") {
+  const Op<Doubling> op = doubling(twice<40, 0>);
+  CHECK_THROWS_WITH_AS(verdict(op, "N=0 C=8"), "doubling: the case 'N=0 C=8' has N = 0: no entry to look at",
+                       Error);
+  CHECK_THROWS_WITH_AS(check_large({.ops = {"next_token", "transpose"}, .device = "cpu"}),
+                       "next_token, transpose registers no large case: give one with --case", Error);
+}
+
 TEST_CASE("check: the registered ops pass the large check at small sizes") {
   for (const Dtype mode : {Dtype::f32, Dtype::bf16}) {
     CHECK(verdict(rmsnorm_forward, "N=1001 C=64", mode).failure.empty());
