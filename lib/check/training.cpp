@@ -7,12 +7,15 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
+#include <limits>
 #include <optional>
 
 #include "lib/base/error.h"
 #include "lib/base/file.h"
 #include "lib/base/json.h"
 #include "lib/base/text.h"
+#include "lib/train/fit.h"
 #include "lib/train/run_training.h"
 
 namespace tang {
@@ -24,7 +27,8 @@ class Workplace {
  public:
   Workplace() {
     std::string name = (fs::temp_directory_path() / "tang-check-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) fail_machine("cannot make {}", name);
+    if (::mkdtemp(name.data()) == nullptr)
+      fail_machine("cannot make {}: {}; set TMPDIR to a folder with room", name, std::strerror(errno));
     folder_ = name;
     if (const char* before = std::getenv(variable)) before_ = before;
     ::setenv(variable, (folder_ / "kernels").c_str(), 1);
@@ -108,14 +112,21 @@ Counts compare_bits(const Trained& first, const Trained& second) {
   return counts;
 }
 
+/// Relative. A step without a loss is near another such, and far from any other.
+double distance_of(double own, double other) {
+  if (own == other || (std::isnan(own) && std::isnan(other))) return 0;
+  const double distance = std::abs(own / other - 1);
+  return std::isnan(distance) ? std::numeric_limits<double>::infinity() : distance;
+}
+
 Counts compare_losses(const Trained& own, const Trained& other, const TrainingCheckOptions& options) {
   Counts counts;
   double worst = 0;
   size_t worst_step = 0;
   for (size_t i = 0; i < own.steps.size(); ++i) {
-    const double distance = std::abs(own.steps[i].loss / other.steps[i].loss - 1);
-    (distance <= options.within ? counts.passed : counts.failed) += 1;  // NaN fails
-    if (!(distance <= worst)) worst = distance, worst_step = i + 1;
+    const double distance = distance_of(own.steps[i].loss, other.steps[i].loss);
+    (distance <= options.within ? counts.passed : counts.failed) += 1;
+    if (distance > worst) worst = distance, worst_step = i + 1;
   }
   fmt::print("against {}: the largest difference of a loss is {:.3f}% (step {}), allowed {:.3f}%\n",
              fmt::join(options.against, ", "), 100 * worst, worst_step, 100 * options.within);
@@ -126,6 +137,8 @@ Counts compare_losses(const Trained& own, const Trained& other, const TrainingCh
 
 Counts check_training(const TrainingCheckOptions& options) {
   if (options.steps < 1) fail_input("--steps must be 1 or more, found {}", options.steps);
+  if (!(options.within >= 0)) fail_input("--within must be 0 or more, found {}", options.within);
+  check_implementations(options.against);  // now, not after two runs
   const Workplace workplace;
   const Trained cold = train(options, workplace / "cold", {});
   Counts counts = compare_bits(cold, train(options, workplace / "warm", {}));

@@ -32,19 +32,36 @@ int64_t automatic_micro_batch(const RunConfig& config, const Device& device) {
 
 }  // namespace
 
-void choose_implementations(const std::vector<std::string>& choices) {
-  for (const std::string& choice : choices) {
-    const size_t equals = choice.find('=');
-    if (equals == std::string::npos) fail_input("--impl {}: expected op=implementation", choice);
-    const OpBase& op = find_op(choice.substr(0, equals));
-    const std::string impl = choice.substr(equals + 1);
+namespace {
+
+struct Choice {
+  const OpBase* op;
+  std::string impl;
+};
+
+std::vector<Choice> parse_choices(const std::vector<std::string>& texts) {
+  std::vector<Choice> choices;
+  for (const std::string& text : texts) {
+    const size_t equals = text.find('=');
+    if (equals == std::string::npos) fail_input("'{}': expected op=implementation", text);
+    const OpBase& op = find_op(text.substr(0, equals));
+    const std::string impl = text.substr(equals + 1);
     std::vector<std::string> known;
     for (const Impl& candidate : op.spec().impls) known.push_back(candidate.name);
     if (std::find(known.begin(), known.end(), impl) == known.end()) {
-      fail_input("--impl {}: {} has {}", choice, op.name(), fmt::join(known, ", "));
+      fail_input("'{}': {} has {}", text, op.name(), fmt::join(known, ", "));
     }
-    override_impl(op.name(), impl);
+    choices.push_back({&op, impl});
   }
+  return choices;
+}
+
+}  // namespace
+
+void check_implementations(const std::vector<std::string>& choices) { parse_choices(choices); }
+
+void choose_implementations(const std::vector<std::string>& choices) {
+  for (const Choice& choice : parse_choices(choices)) override_impl(choice.op->name(), choice.impl);
 }
 
 int64_t memory_budget(const RunConfig& config, const Device& device) {

@@ -8,7 +8,9 @@
 
 namespace tang {
 
-/// "op=implementation" each: from now on the models run it.
+/// "op=implementation" each: an input error unless the op and its implementation exist.
+void check_implementations(const std::vector<std::string>& choices);
+/// Checks them, and from now on the models run them.
 void choose_implementations(const std::vector<std::string>& choices);
 
 /// Bytes a training step's plan may take on this device: what is there, less what samples take.

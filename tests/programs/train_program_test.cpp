@@ -132,14 +132,24 @@ TEST_CASE("programs: the weights of two equal runs have the same checksum on the
 
 TEST_CASE("programs: tang-check training repeats a run and holds it against other implementations") {
   const Bench bench;
-  const Outcome good =
-      run("training " + bench.config() + "--steps 4 --against attention_forward=cpu", "tang-check");
+  const Outcome good = run(
+      "training " + bench.config() + "--steps 4 --against attention_forward=cpu train.seed=3", "tang-check");
   CHECK(good.exit_code == 0);
   CHECK(has(good.text, "4 of 4 steps have the same bits; weights "));
   CHECK(has(good.text, "difference of a loss is 0.000% (step 0), allowed 1.000%"));
   CHECK(has(good.text, "\n9 passed, 0 failed, 0 skipped"));
-  const Outcome unknown = run("training " + bench.config() + "--against attention_forward=gpu", "tang-check");
-  CHECK(unknown.exit_code == 2);
+}
+
+TEST_CASE("programs: tang-check training refuses what is wrong before its first run") {
+  const Bench bench;
+  for (const char* wrong :
+       {"--against attention_forward=gpu", "--against attention_forward", "--against atention=cpu",
+        "--within nan --against attention_forward=cpu", "--within -1", "--steps 0"}) {
+    const Outcome outcome = run("training " + bench.config() + wrong, "tang-check");
+    CHECK_MESSAGE(outcome.exit_code == 2, wrong);
+    CHECK_MESSAGE(outcome.text.starts_with("tang-check: error: "), outcome.text);
+    CHECK_MESSAGE(std::count(outcome.text.begin(), outcome.text.end(), '\n') == 1, outcome.text);
+  }
 }
 
 TEST_CASE("programs: --start-up says where the time to the first step went") {
