@@ -4,6 +4,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <charconv>
 #include <cstring>
 #include <fstream>
 #include <mutex>
@@ -44,6 +45,12 @@ Book& book() {
   return instance;
 }
 
+double seconds_since_boot() {
+  timespec now{};
+  clock_gettime(CLOCK_BOOTTIME, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
 thread_local size_t innermost = nowhere;  // this thread's open span
 
 void append(const std::vector<Row>& rows, size_t around, std::vector<SpanSum>& list) {
@@ -56,16 +63,34 @@ void append(const std::vector<Row>& rows, size_t around, std::vector<SpanSum>& l
 
 }  // namespace
 
-double seconds_of_process() {
+namespace {
+
+/// When the system started this process, in seconds since boot.
+double started_at() {
   std::ifstream file("/proc/self/stat");
   std::string text;
   std::getline(file, text);
-  // Past the program's name, which may hold anything, the start in ticks since boot is the twentieth word.
-  const std::vector<std::string> fields = words(text.substr(text.rfind(')') + 1));
-  timespec now{};
-  clock_gettime(CLOCK_BOOTTIME, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec) -
-         std::stod(fields.at(19)) / static_cast<double>(sysconf(_SC_CLK_TCK));
+  return start_of_process(text).value_or(seconds_since_boot());
+}
+
+}  // namespace
+
+std::optional<double> start_of_process(std::string_view stat) {
+  const size_t name_end = stat.rfind(')');  // the program's name may hold anything, spaces too
+  if (name_end == std::string_view::npos) return std::nullopt;
+  constexpr size_t start_word = 19;  // after the name
+  const std::vector<std::string> fields = words(stat.substr(name_end + 1));
+  if (fields.size() <= start_word) return std::nullopt;
+  const std::string& ticks = fields[start_word];
+  uint64_t count = 0;
+  const auto [end, code] = std::from_chars(ticks.data(), ticks.data() + ticks.size(), count);
+  if (code != std::errc{} || end != ticks.data() + ticks.size()) return std::nullopt;
+  return static_cast<double>(count) / static_cast<double>(sysconf(_SC_CLK_TCK));
+}
+
+double seconds_of_process() {
+  static const double started = started_at();
+  return seconds_since_boot() - started;
 }
 
 Span::Span(const char* name) {

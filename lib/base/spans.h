@@ -4,13 +4,19 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tang {
 
-/// Seconds since the system started this process, to a hundredth.
+/// Seconds since the system started this process, to a hundredth; where /proc does not say when that was,
+/// since the first call.
 double seconds_of_process();
+
+/// When a process started, in seconds since boot, from its /proc/PID/stat; nothing when that is no such text.
+std::optional<double> start_of_process(std::string_view stat);
 
 /// The time from here to the end of the scope, under `name` (a literal). Any thread may; a pair of clock
 /// reads and a lock each, so it belongs around what happens some hundred times, not in loops.

@@ -46,6 +46,17 @@ TEST_CASE("base: spans of one name add up, inside what is around them and apart 
   CHECK(table.find("end of the first step") != std::string::npos);
 }
 
+TEST_CASE("base: a process's start is read past any name, and not from what is no stat") {
+  const std::string rest = " S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4200 20 21";
+  const std::optional<double> start = start_of_process("17 (tang)" + rest);
+  REQUIRE(start);
+  CHECK(*start > 0);
+  CHECK(start_of_process("17 (a ) 1 (b) c)" + rest) == start);
+  for (const char* wrong : {"", "17", "17 (tang)", "17 (tang) S 1 2",
+                            "17 (tang) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 x 20"})
+    CHECK_FALSE(start_of_process(wrong));
+}
+
 TEST_CASE("base: the process's clock runs") {
   const double before = seconds_of_process();
   CHECK(before >= 0);
