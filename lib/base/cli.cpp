@@ -142,7 +142,7 @@ Cli::Cli(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Cli::~Cli() = default;
 
 Cli& Cli::flag(const std::string& names, bool& target, const std::string& help) {
-  impl_->app->add_flag(names, target, help);
+  impl_->app->add_flag(names, target, help)->disable_flag_override();  // "--json=no" would be silently true
   return *this;
 }
 
@@ -225,7 +225,9 @@ bool Cli::parse(int argc, const char* const* argv) {
     active.refuse_unknown_words();  // a mistyped flag is the cause, the missing one its effect
     std::string reason = error.what();
     if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {
-      reason = reason.substr(0, reason.find(':')) + " needs a value";
+      const size_t overridden = reason.find(" was given a disallowed flag override");
+      reason = overridden != std::string::npos ? "--" + reason.substr(0, overridden) + " takes no value"
+                                               : reason.substr(0, reason.find(':')) + " needs a value";
     }
     fail_input("{}; see {} --help", reason, active.command);
   }

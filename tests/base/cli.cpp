@@ -92,5 +92,6 @@ TEST_CASE("base: a wrong command line is one input error that names the nearest 
             "--tokens takes a whole number, found '3x'"));
   CHECK(has(Example().refusal({"make", "--out", "d", "--tokens", "99999999999999999999"}), "out of range"));
   CHECK(has(Example().refusal({"make", "--out", "d", "--fraction", ""}), "--fraction takes a number"));
+  CHECK(has(Example().refusal({"make", "--out", "d", "--json=no"}), "--json takes no value; see"));
   CHECK(has(Example().refusal({"list", "extra"}), "unexpected word 'extra'"));
 }
