@@ -44,6 +44,8 @@ std::string run_repeatedly(Device& device, const Case& plan, const Impl& impl, i
 }  // namespace
 
 Counts check_repeat(const RepeatOptions& options) {
+  if (options.runs < 2)
+    fail_input("--runs must be 2 or more, found {}: one run repeats nothing", options.runs);
   const auto ops = select_ops(options.ops);
   const OpenDevices devices = open_devices(options.device);
   const std::vector<Dtype> wanted = parse_modes(options.dtype);
@@ -54,20 +56,19 @@ Counts check_repeat(const RepeatOptions& options) {
       for (const Impl& impl : op->spec().impls) {
         const auto device = std::find_if(devices.open.begin(), devices.open.end(),
                                          [&](const auto& open) { return open->kind() == impl.kind; });
-        std::string failure, unsupported, shape;
+        std::string failure, unsupported;
         if (device == devices.open.end()) {
           if (!devices.absent.empty()) ++counts.skipped;
           continue;
         }
+        const Case plan = size_for(*op, mode, impl.kind, options.only_case);
         try {
-          const Case plan = size_for(*op, mode, impl.kind, options.only_case);
-          shape = plan.text();
           failure = run_repeatedly(**device, plan, impl, options.runs, unsupported);
         } catch (const std::exception& error) {
           failure = error.what();
         }
         ++(!unsupported.empty() ? counts.skipped : failure.empty() ? counts.passed : counts.failed);
-        fmt::print("{:<22} {:<14} {:<4} {:<34} {}\n", op->name(), impl.name, name_of(mode), shape,
+        fmt::print("{:<22} {:<14} {:<4} {:<34} {}\n", op->name(), impl.name, name_of(mode), plan.text(),
                    !unsupported.empty() ? "skipped: " + unsupported
                    : failure.empty()    ? fmt::format("{} runs, same bits", options.runs)
                                         : "FAILED: " + failure);

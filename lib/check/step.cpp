@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "lib/base/error.h"
 #include "lib/base/rng.h"
 #include "lib/check/devices.h"
 #include "lib/model/llama.h"
@@ -148,9 +149,10 @@ Counts compare_traces(const Trace& got, const Trace& wanted, Precision precision
 }  // namespace
 
 Counts check_step(const StepCheckOptions& options) {
+  if (options.steps < 1) fail_input("--steps must be 1 or more, found {}", options.steps);
+  const OpenDevices devices = open_devices(options.device);
   CpuDevice reference_device;
   const Trace wanted = run_steps(reference_device, Precision::f32, options.steps);
-  const OpenDevices devices = open_devices(options.device);
   Counts counts;
   for (const auto& device : devices.open) {
     for (const Precision precision : {Precision::f32, Precision::bf16, Precision::tf32}) {

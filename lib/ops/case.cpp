@@ -164,7 +164,10 @@ void Case::plan_operands(const Bindings& given) {
       if (fill.operand != operand.name) continue;
       plan.fill = fill.kind;
       plan.explicit_fill = true;
-      if (!fill.limit.empty()) plan.limit = evaluate(fill.limit, given);
+      if (fill.limit.empty() || !plan.present) continue;
+      if (!bound(fill.limit, given))
+        fail_input("{}: the case '{}' gives no value for {}", op_->name(), text_, fill.limit);
+      plan.limit = evaluate(fill.limit, given);
     }
     if (const auto chosen = fills_.find(operand.name); chosen != fills_.end()) {
       plan.fill = chosen->second;

@@ -5,6 +5,7 @@
 #include "lib/check/devices.h"
 #include "lib/check/list.h"
 #include "lib/ops/catalog.h"
+#include "lib/ops/embedding.h"
 #include "lib/ops/instance.h"
 #include "lib/ops/matmul.h"
 #include "lib/ops/rmsnorm.h"
@@ -49,6 +50,8 @@ TEST_CASE("case: words that the op does not know are refused with the nearest") 
     refuse(std::string("N=2 C=3 x@") + number, "must be a whole number");
   }
   refuse("N=2 C=3 x@", "needs a number");
+  CHECK_THROWS_WITH_AS(Case(embedding_forward, "N=2", Dtype::f32),
+                       "embedding_forward: the case 'N=2' gives no value for V", Error);
 }
 
 TEST_CASE("case: draws repeat, are rounded to the dtype, and differ between operands") {

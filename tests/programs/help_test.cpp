@@ -2,13 +2,11 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <string>
 #include <vector>
 
-#include "lib/base/file.h"
 #include "lib/base/text.h"
+#include "tests/run_program.h"
 
 using namespace tang;
 
@@ -16,14 +14,9 @@ namespace {
 
 /// The lines that `tang-PROGRAM WORDS --help` prints.
 std::vector<std::string> help_of(const std::string& words) {
-  const std::string command = (fs::path(TANG_BINARY_DIR) / ("tang-" + words)).string() + " --help 2>&1";
-  FILE* pipe = ::popen(command.c_str(), "r");
-  std::string text;
-  std::array<char, 4096> chunk;
-  for (size_t count; (count = std::fread(chunk.data(), 1, chunk.size(), pipe)) > 0;)
-    text.append(chunk.data(), count);
-  CHECK_MESSAGE(::pclose(pipe) == 0, command);
-  return split(text, '\n');
+  const Outcome outcome = run_program("tang-" + words, "--help");
+  CHECK_MESSAGE(outcome.exit_code == 0, words);
+  return split(outcome.text, '\n');
 }
 
 /// The commands that a help lists.

@@ -1,12 +1,9 @@
 // What tang-train as a program promises: exit codes, one line of reason, runs that resume bit for bit.
 #include <doctest/doctest.h>
 #include <signal.h>
-#include <sys/wait.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdio>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -14,29 +11,15 @@
 #include "lib/base/json.h"
 #include "lib/base/rng.h"
 #include "lib/format/token_shard.h"
+#include "tests/run_program.h"
 #include "tests/temporary_folder.h"
 
 using namespace tang;
 
 namespace {
 
-struct Outcome {
-  int exit_code = -1;
-  std::string text;  // stdout and stderr
-};
-
 Outcome run(const std::string& arguments, const std::string& program = "tang-train") {
-  const std::string command =
-      "OMP_NUM_THREADS=1 " + (fs::path(TANG_BINARY_DIR) / program).string() + " " + arguments + " 2>&1";
-  FILE* pipe = ::popen(command.c_str(), "r");
-  Outcome outcome;
-  std::array<char, 4096> chunk;
-  for (size_t count; (count = std::fread(chunk.data(), 1, chunk.size(), pipe)) > 0;) {
-    outcome.text.append(chunk.data(), count);
-  }
-  const int status = ::pclose(pipe);
-  outcome.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  return outcome;
+  return run_program(program, arguments);
 }
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
