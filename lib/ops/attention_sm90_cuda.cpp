@@ -161,68 +161,101 @@ BackwardKernel backward_kernel(int64_t head_dim) {
           3 * 32768 + 4 * 16384 + 2 * 16384 + 32768 + 4 * 256 + 256};
 }
 
+/// How a backward is cut, and its workspace.
+struct BackwardPlan {
+  BackwardKernel kernel;
+  int64_t batch, length, heads, kv_heads, head_dim;
+  int64_t pairs;         // (sequence, query head)
+  int64_t blocks, rows;  // of a pair: tiles of queries, and their rows with the padding
+  // In the workspace's order:
+  float *sums, *lse, *delta;  // dQ [pairs, rows, D], padded log-sum-exp and delta [pairs, rows]
+  uint32_t* turns;            // [pairs, blocks], then the number of the next item
+
+  explicit BackwardPlan(const AttentionBackward& a)
+      : kernel(backward_kernel(a.q.dim(3))),
+        batch(a.q.dim(0)),
+        length(a.q.dim(1)),
+        heads(a.q.dim(2)),
+        kv_heads(a.k.dim(2)),
+        head_dim(a.q.dim(3)),
+        pairs(batch * heads),
+        blocks(tiles(length, kernel.queries)),
+        rows(blocks * kernel.queries),
+        sums(a.workspace.as<float>()),
+        lse(sums + pairs * rows * head_dim),
+        delta(lse + pairs * rows),
+        turns(reinterpret_cast<uint32_t*>(delta + pairs * rows)) {}
+};
+
+AttentionBackwardPrepareParams prepare_params(const AttentionBackward& a, const BackwardPlan& plan) {
+  AttentionBackwardPrepareParams params{};
+  params.o = a.o.data, params.d_o = a.d_o.data, params.lse = a.lse.as<float>();
+  params.padded_lse = plan.lse, params.delta = plan.delta, params.turns = plan.turns;
+  params.o_batch = a.o.stride(0), params.o_row = a.o.stride(1), params.o_head = a.o.stride(2);
+  params.do_batch = a.d_o.stride(0), params.do_row = a.d_o.stride(1), params.do_head = a.d_o.stride(2);
+  params.batch = static_cast<int32_t>(plan.batch), params.length = static_cast<int32_t>(plan.length);
+  params.heads = static_cast<int32_t>(plan.heads);
+  return params;
+}
+
+AttentionBackwardSm90Params main_params(CudaDevice& device, const AttentionBackward& a,
+                                        const BackwardPlan& plan) {
+  // Of f32 sums: beyond the L2's half their adds run at memory speed.
+  constexpr int64_t resident_bytes = int64_t{16} << 20;
+  const int64_t slabs = plan.head_dim / 64;
+  const int64_t group_bytes = plan.heads / plan.kv_heads * plan.rows * plan.head_dim * 4;
+  AttentionBackwardSm90Params params{};
+  params.q = tensor_map(device, a.q, plan.kernel.queries, slabs);
+  params.d_o = tensor_map(device, a.d_o, plan.kernel.queries, slabs);
+  params.k = tensor_map(device, a.k, tile_rows, slabs);
+  params.v = tensor_map(device, a.v, tile_rows, slabs);
+  params.dk = tensor_map(device, a.dk, 64, 1);
+  params.dv = tensor_map(device, a.dv, 64, 1);
+  params.lse = plan.lse, params.delta = plan.delta, params.dq = plan.sums, params.turns = plan.turns;
+  params.next = plan.turns + plan.pairs * plan.blocks;
+  params.batch = static_cast<int32_t>(plan.batch), params.length = static_cast<int32_t>(plan.length);
+  params.heads = static_cast<int32_t>(plan.heads), params.kv_heads = static_cast<int32_t>(plan.kv_heads);
+  params.section = static_cast<int32_t>(std::max<int64_t>(1, resident_bytes / group_bytes));
+  params.scale = attention_scale(a.scale, plan.head_dim);
+  return params;
+}
+
+AttentionBackwardFinishParams finish_params(const AttentionBackward& a, const BackwardPlan& plan) {
+  AttentionBackwardFinishParams params{};
+  params.sums = plan.sums, params.dq = a.dq.data;
+  params.dq_batch = a.dq.stride(0), params.dq_row = a.dq.stride(1), params.dq_head = a.dq.stride(2);
+  params.batch = static_cast<int32_t>(plan.batch), params.length = static_cast<int32_t>(plan.length);
+  params.heads = static_cast<int32_t>(plan.heads);
+  params.scale = attention_scale(a.scale, plan.head_dim);
+  return params;
+}
+
 }  // namespace
 
 std::function<void()> attention_backward_sm90(CudaDevice& device, const AttentionBackward& a) {
-  const int64_t batch = a.q.dim(0), length = a.q.dim(1), heads = a.q.dim(2), kv_heads = a.k.dim(2);
-  const int64_t head_dim = a.q.dim(3), slabs = head_dim / 64;
-  const BackwardKernel chosen = backward_kernel(head_dim);
-  const int64_t blocks = tiles(length, chosen.queries), rows = blocks * chosen.queries, pairs = batch * heads;
-  // The workspace: dQ sums, padded log-sum-exp, delta, then the counters.
-  float* sums = a.workspace.as<float>();
-  float* padded_lse = sums + pairs * rows * head_dim;
-  float* delta = padded_lse + pairs * rows;
-  auto* turns = reinterpret_cast<uint32_t*>(delta + pairs * rows);
-
-  AttentionBackwardPrepareParams before{};
-  before.o = a.o.data, before.d_o = a.d_o.data, before.lse = a.lse.as<float>();
-  before.padded_lse = padded_lse, before.delta = delta, before.turns = turns;
-  before.o_batch = a.o.stride(0), before.o_row = a.o.stride(1), before.o_head = a.o.stride(2);
-  before.do_batch = a.d_o.stride(0), before.do_row = a.d_o.stride(1), before.do_head = a.d_o.stride(2);
-  before.batch = static_cast<int32_t>(batch), before.length = static_cast<int32_t>(length);
-  before.heads = static_cast<int32_t>(heads);
-
-  AttentionBackwardSm90Params main{};
-  main.q = tensor_map(device, a.q, chosen.queries, slabs);
-  main.d_o = tensor_map(device, a.d_o, chosen.queries, slabs);
-  main.k = tensor_map(device, a.k, tile_rows, slabs);
-  main.v = tensor_map(device, a.v, tile_rows, slabs);
-  main.dk = tensor_map(device, a.dk, 64, 1);
-  main.dv = tensor_map(device, a.dv, 64, 1);
-  main.lse = padded_lse, main.delta = delta, main.dq = sums, main.turns = turns,
-  main.next = turns + pairs * blocks;
-  main.batch = before.batch, main.length = before.length, main.heads = before.heads;
-  constexpr int64_t resident_bytes =
-      int64_t{16} << 20;  // of f32 sums: beyond the L2's half their adds run at memory speed
-  main.section =
-      static_cast<int32_t>(std::max<int64_t>(1, resident_bytes / (heads / kv_heads * rows * head_dim * 4)));
-  main.kv_heads = static_cast<int32_t>(kv_heads), main.scale = attention_scale(a.scale, head_dim);
-
-  AttentionBackwardFinishParams after{};
-  after.sums = sums, after.dq = a.dq.data;
-  after.dq_batch = a.dq.stride(0), after.dq_row = a.dq.stride(1), after.dq_head = a.dq.stride(2);
-  after.batch = before.batch, after.length = before.length, after.heads = before.heads,
-  after.scale = main.scale;
-
+  const BackwardPlan plan(a);
+  const AttentionBackwardPrepareParams before = prepare_params(a, plan);
+  const AttentionBackwardSm90Params main = main_params(device, a, plan);
+  const AttentionBackwardFinishParams after = finish_params(a, plan);
   const auto kernel = [&](const char* source, const char* entry, int64_t param_bytes, int64_t shared) {
     return device.kernel({.source = source,
                           .entry = entry,
-                          .constants = {{"TANG_T", "bf16"}, {"TANG_HEAD_DIM", std::to_string(head_dim)}},
+                          .constants = {{"TANG_T", "bf16"}, {"TANG_HEAD_DIM", std::to_string(plan.head_dim)}},
                           .param_bytes = param_bytes,
                           .shared_bytes = shared});
   };
-  const int64_t work = batch * kv_heads * tiles(length);
+  const int64_t work = plan.batch * plan.kv_heads * tiles(plan.length);
   auto prepare = device.bind(
       kernel("attention_backward_rows_sm90.cu", "attention_backward_prepare_sm90", sizeof before, 0),
-      {.grid = {(pairs * rows * head_dim / 8 + 255) / 256}, .block = {256}}, before);
-  auto run = device.bind(kernel(chosen.source, chosen.entry, sizeof main, chosen.shared),
+      {.grid = {(plan.pairs * plan.rows * plan.head_dim / 8 + 255) / 256}, .block = {256}}, before);
+  auto run = device.bind(kernel(plan.kernel.source, plan.kernel.entry, sizeof main, plan.kernel.shared),
                          {.grid = {std::min<int64_t>(work, device.caps().multiprocessors)},
                           .block = {384},
-                          .shared_bytes = chosen.shared},
+                          .shared_bytes = plan.kernel.shared},
                          main);
   auto finish = device.bind(
       kernel("attention_backward_rows_sm90.cu", "attention_backward_finish_sm90", sizeof after, 0),
-      {.grid = {pairs * blocks}, .block = {256}}, after);
+      {.grid = {plan.pairs * plan.blocks}, .block = {256}}, after);
   return [prepare, run, finish] {
     prepare();
     run();
