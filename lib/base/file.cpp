@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -70,10 +71,15 @@ fs::path folder_of(const fs::path& path) {
 
 }  // namespace
 
-AtomicFile::AtomicFile(const fs::path& path)
-    : path_(path),
-      temporary_(folder_of(path) / fmt::format(".{}.{}.tmp", path.filename().string(), ::getpid())) {
-  fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+// A process id alone would not do: threads write one name at once, and so do containers that share a folder
+// and count their processes alike.
+AtomicFile::AtomicFile(const fs::path& path) : path_(path) {
+  static std::atomic<uint64_t> attempts;
+  do {
+    temporary_ = folder_of(path) /
+                 fmt::format(".{}.{}.{}.tmp", path.filename().string(), ::getpid(), attempts.fetch_add(1));
+    fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  } while (fd_ < 0 && errno == EEXIST);
   if (fd_ < 0) fail_input("cannot write {}: {}", path.string(), std::strerror(errno));
 }
 
@@ -125,7 +131,7 @@ void AtomicFile::close() {
 
 void AtomicFile::commit() {
   close();
-  fs::rename(temporary_, path_);
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail("rename the new");
   temporary_.clear();
   sync_path(folder_of(path_));
 }

@@ -5,6 +5,8 @@
 
 #include <csignal>
 #include <new>
+#include <thread>
+#include <vector>
 
 #include "lib/base/error.h"
 #include "lib/base/file.h"
@@ -51,6 +53,43 @@ TEST_CASE("base: a file that is not committed never appears") {
   CHECK_THROWS_AS(file.overwrite(3, "xy"), Error);
   file.commit();
   CHECK(read_file(folder / "a") == "abcd");
+}
+
+TEST_CASE("base: two writers of one name do not see each other, and the last to commit stays, whole") {
+  const TemporaryFolder folder;
+  const fs::path path = folder / "shared";
+  AtomicFile one(path), two(path);
+  one.append("first");
+  two.append("the second");
+  one.commit();
+  CHECK(read_file(path) == "first");
+  two.commit();
+  CHECK(read_file(path) == "the second");
+  CHECK(entries(folder) == 1);
+  std::vector<std::thread> writers;
+  for (int i = 0; i < 8; ++i) {
+    writers.emplace_back([&path, i] {
+      for (int round = 0; round < 20; ++round)
+        write_file_atomic(path, std::string(static_cast<size_t>(1000 + i), static_cast<char>('a' + i)));
+    });
+  }
+  for (std::thread& writer : writers) writer.join();
+  const std::string text = read_file(path);
+  REQUIRE(text.size() >= 1000);
+  CHECK(text == std::string(1000 + static_cast<size_t>(text[0] - 'a'), text[0]));
+}
+
+TEST_CASE("base: a name that a folder has is a machine error, and nothing stays beside it") {
+  const TemporaryFolder folder;
+  fs::create_directory(folder / "taken");
+  try {
+    write_file_atomic(folder / "taken", "bytes");
+    FAIL("accepted");
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::machine);
+    CHECK(std::string(error.what()).find("taken") != std::string::npos);
+  }
+  CHECK(entries(folder) == 1);
 }
 
 TEST_CASE("base: a write that the system cuts short is a machine error and leaves the old file") {
