@@ -356,11 +356,13 @@ Instance::Digest Instance::digest(int64_t most_bytes) {
   std::vector<std::byte> bytes;
   for (const Slot& slot : slots_) {
     if (!plan_of(slot).writes) continue;
-    const int64_t total = span_of(slot.view) * size_of(slot.view.dtype);
+    const int64_t total = slot.view.size() * size_of(slot.view.dtype);
+    const Buffer elsewhere = slot.view.packed() ? Buffer() : device_.allocate(total);
+    const char* packed = static_cast<const char*>(slot.view.packed() ? slot.view.data : elsewhere.data());
+    if (!slot.view.packed()) copy_rows(device_, slot.view, packed_like(slot.view, elsewhere.data()));
     for (int64_t begin = 0; begin < total;) {
       bytes.resize(static_cast<size_t>(std::min({block, total - begin, most_bytes})));
-      device_.download(bytes.data(), static_cast<char*>(slot.view.data) + begin,
-                       static_cast<int64_t>(bytes.size()));
+      device_.download(bytes.data(), packed + begin, static_cast<int64_t>(bytes.size()));
       device_.synchronize();
       digest_bytes(bytes, slot.view.dtype, digest);
       begin += static_cast<int64_t>(bytes.size());

@@ -45,8 +45,8 @@ class Instance {
   /// Waits and fetches every output. `damage` becomes the first thing found changed that should not be: an
   /// input, a guard band, a gap between rows, a byte beside the scratch.
   std::vector<Output> fetch(std::string& damage);
-  /// Waits and reads every output: a hash of its bits, and whether its numbers are finite. Of an output
-  /// longer than `most_bytes` only that many bytes at each end are read.
+  /// Waits and reads every output as if packed: a hash of its bits, and whether its numbers are finite. Of an
+  /// output longer than `most_bytes` only that many bytes at each end are read.
   struct Digest {
     uint64_t hash = 0;
     bool finite = true;

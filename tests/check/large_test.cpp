@@ -31,7 +31,7 @@ Op<Doubling> doubling(void (*body)(CpuDevice&, const Doubling&)) {
                        .about = "y = 2 x",
                        .dims = {{"N", "rows", 4}, {"C", "dim", 8}},
                        .operands = {in("x", &A::x, "N C"), out("y", &A::y, "N C")},
-                       .strided = {"x"},
+                       .strided = {"x", "y"},
                        .reference =
                            [](Ref& r) {
                              for (size_t i = 0; i < r.in("x").size(); ++i)
@@ -62,11 +62,13 @@ TEST_CASE("check: an offset that wraps is found, one that does not passes") {
 TEST_CASE("check: rows that lie apart are read as they lie") {
   const Op<Doubling> right = doubling(twice<40, 0>), packed_only = doubling(twice<40, 8>);
   CHECK(verdict(right, "N=100 C=8 x@24").failure.empty());
+  CHECK(verdict(right, "N=100 C=8 y@24").failure.empty());  // what lies between an output's rows is no result
+  CHECK(verdict(right, "N=100 C=8 x@9 y@24").failure.empty());
   CHECK(verdict(packed_only, "N=100 C=8").failure.empty());
   CHECK(verdict(packed_only, "N=100 C=8 x@24").failure == "a packed copy gives other bits");
   CHECK_THROWS_WITH_AS(verdict(right, "N=100 C=8 x@7"), doctest::Contains("rows of x have 8 elements"),
                        Error);
-  CHECK_THROWS_WITH_AS(verdict(right, "N=100 C=8 y@24"), doctest::Contains("no operand with rows"), Error);
+  CHECK_THROWS_WITH_AS(verdict(right, "N=100 C=8 z@24"), doctest::Contains("no operand with rows"), Error);
 }
 
 TEST_CASE("check: a large case that does not fit the machine is skipped") {
