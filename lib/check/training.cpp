@@ -106,7 +106,7 @@ Counts compare_bits(const Trained& first, const Trained& second) {
   }
   const bool weights = first.weights == second.weights;
   (weights ? counts.passed : counts.failed) += 1;
-  fmt::print("empty and warm kernel cache: {} of {} steps have the same bits; weights {}{}\n",
+  fmt::print("empty and warm kernel cache: {} of {} steps have the same bits\nweights {}{}\n",
              counts.passed - (weights ? 1 : 0), first.steps.size(), first.weights,
              weights ? " twice" : " and " + second.weights);
   return counts;
@@ -128,7 +128,7 @@ Counts compare_losses(const Trained& own, const Trained& other, const TrainingCh
     (distance <= options.within ? counts.passed : counts.failed) += 1;
     if (distance > worst) worst = distance, worst_step = i + 1;
   }
-  fmt::print("against {}: the largest difference of a loss is {:.3f}% (step {}), allowed {:.3f}%\n",
+  fmt::print("against {}:\n  the largest difference of a loss is {:.3f}% (step {}), allowed {:.3f}%\n",
              fmt::join(options.against, ", "), 100 * worst, worst_step, 100 * options.within);
   return counts;
 }

@@ -118,7 +118,7 @@ TEST_CASE("programs: tang-check training repeats a run and holds it against othe
   const Outcome good = run(
       "training " + bench.config() + "--steps 4 --against attention_forward=cpu train.seed=3", "tang-check");
   CHECK(good.exit_code == 0);
-  CHECK(has(good.text, "4 of 4 steps have the same bits; weights "));
+  CHECK(has(good.text, "4 of 4 steps have the same bits\nweights "));
   CHECK(has(good.text, "difference of a loss is 0.000% (step 0), allowed 1.000%"));
   CHECK(has(good.text, "\n9 passed, 0 failed, 0 skipped"));
 }
