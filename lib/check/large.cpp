@@ -97,6 +97,19 @@ CaseInputs read_inputs(const Instance& instance, const Case& plan, const Entries
   return inputs;
 }
 
+/// Bytes of all operands, gaps between rows included.
+double bytes_of(const Case& plan) {
+  double total = 0;
+  for (const OperandPlan& operand : plan.operands()) {
+    if (!operand.present) continue;
+    const auto row = static_cast<double>(std::max<int64_t>(row_width(operand), 1));
+    const auto apart = static_cast<double>(plan.row_stride(operand.operand->name));
+    total += static_cast<double>(operand.size()) * std::max(apart / row, 1.0) *
+             static_cast<double>(size_of(operand.dtype));
+  }
+  return total;
+}
+
 /// One implementation in one mode on one large case.
 class LargeRun {
  public:
@@ -117,8 +130,22 @@ class LargeRun {
     if (verdict_.failure.empty()) verdict_.failure = why;
   }
 
+  /// Whether the device has the memory, by arithmetic: a system that promises more than it has would kill the
+  /// process at the first touch.
+  bool fits() {
+    const std::string text = packed_text(plan_, 0);
+    double wanted = bytes_of(plan_);
+    if (text != plan_.text()) wanted += bytes_of(Case(plan_.op(), text, plan_.mode()));
+    const auto there = static_cast<double>(device_.caps().memory_bytes);
+    if (wanted > there)
+      verdict_.skipped =
+          fmt::format("out of memory: {} wanted, {} there", human_bytes(wanted), human_bytes(there));
+    return wanted <= there;
+  }
+
   /// Memory and inputs; false when the device has too little.
   bool load() {
+    if (!fits()) return false;
     try {
       large_ = std::make_unique<Instance>(device_, plan_, Placement());
       verdict_.skipped = impl_.supports(device_.caps(), large_->args());

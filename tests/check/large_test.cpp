@@ -76,6 +76,11 @@ TEST_CASE("check: a large case that does not fit the machine is skipped") {
   const LargeVerdict found = verdict(op, "N=1000000000000 C=8");
   CHECK(found.skipped.find("out of memory") != std::string::npos);
   CHECK(found.failure.empty());
+  // Each operand alone would fit, and the system would promise both.
+  const auto rows = static_cast<int64_t>(0.6 * static_cast<double>(CpuDevice(1).caps().memory_bytes) / 32);
+  CHECK(verdict(op, "N=" + std::to_string(rows) + " C=8").skipped.find("out of memory") == 0);
+  const std::string few = std::to_string(rows / 20);
+  CHECK(verdict(op, "N=" + few + " C=8 x@260").skipped.find("out of memory") == 0);
 }
 
 TEST_CASE("check: a large check that would look at nothing is refused") {
