@@ -2,6 +2,7 @@
 #include <cstdio>
 
 #include "lib/base/cli.h"
+#include "lib/base/error.h"
 #include "lib/base/run_main.h"
 #include "lib/check/compile.h"
 #include "lib/check/grad.h"
@@ -42,7 +43,7 @@ void declare_repeat(Cli& cli, RepeatOptions& options) {
 }
 
 void declare_large(Cli& cli, LargeOptions& options) {
-  cli.subcommand("large", "what an op does past 2^31 elements: some GPU memory is needed, see each line",
+  cli.subcommand("large", "what an op does past 2^31 elements; takes tens of GiB, skips what does not fit",
                  "tang-check large\ntang-check large swiglu_forward --dtype bf16 --case \"N=524289 F=4096\"")
       .positional("op", options.ops, "ops or families (default: all that register such a case)")
       .option("--device", options.device, "cpu, cuda, cuda:N or all")
@@ -59,8 +60,9 @@ void declare_training(Cli& cli, TrainingCheckOptions& options) {
       .option("--config", options.config, "a configuration as tang-train takes it", Need::required)
       .positional("override", options.overrides, "key=value: sets a key by its dotted name")
       .option("--steps", options.steps, "steps of each run")
-      .repeated("--against", options.against, "op=implementation of a third run, whose losses must be near")
-      .option("--within", options.within, "how near, relative");
+      .repeated("--against", options.against,
+                "op=implementation of a third run, whose losses must be near; once for each")
+      .option("--within", options.within, "how near those must be, relative");
 }
 
 int check(int argc, char** argv) {
@@ -99,6 +101,7 @@ int check(int argc, char** argv) {
   if (cli.chosen() == "large") return check_large(large).close();
   if (cli.chosen() == "repeat") return check_repeat(repeat).close();
   if (cli.chosen() == "step") return check_step(step).close();
+  if (markdown && !ops.empty()) fail_input("--markdown prints every op: name none");
   std::fputs((markdown ? ops_markdown() : list_ops(ops)).c_str(), stdout);
   return 0;
 }

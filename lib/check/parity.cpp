@@ -234,6 +234,10 @@ class Parity {
 
 }  // namespace
 
-Counts check_parity(const ParityOptions& options) { return Parity(options).run(); }
+Counts check_parity(const ParityOptions& options) {
+  if (options.small && !options.only_case.empty())
+    fail_input("--small chooses among the registered cases: leave it out beside --case");
+  return Parity(options).run();
+}
 
 }  // namespace tang
