@@ -11,7 +11,9 @@
 #else
 #include <bit>
 #include <cmath>
-#define TANG_NORMAL_INLINE inline
+// Each host file has its own: were they shared, the linker could give one file another's, built with other
+// flags.
+#define TANG_NORMAL_INLINE static inline
 #endif
 
 namespace tang_normal {

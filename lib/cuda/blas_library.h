@@ -1,4 +1,5 @@
-// cuBLASLt's functions, opened at run time, and a product as it wants it described. For lib/cuda/blas*.cpp.
+// cuBLASLt's functions, opened at run time, and a product as it wants it described. For lib/cuda/blas*.cpp
+// and gemm_search.cpp.
 #pragma once
 
 #include <cublasLt.h>

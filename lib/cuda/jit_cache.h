@@ -1,5 +1,5 @@
-// Compiled kernels on disk, one checksummed file each. Whatever is wrong with the folder or an entry costs
-// one warning and a compilation, never the run.
+// Compiled kernels and products' algorithms on disk, one checksummed file each. Whatever is wrong with the
+// folder or an entry costs one warning and a compilation, never the run.
 #pragma once
 
 #include <cstdint>
