@@ -16,40 +16,39 @@
 namespace tang {
 namespace {
 
-void declare_parity(Cli& cli, ParityOptions& options) {
-  cli.subcommand("parity", "each implementation x dtype x shape against the f64 reference",
-                 "tang-check parity\n"
-                 "tang-check parity attention --device cuda --dtype bf16\n"
-                 "tang-check parity rmsnorm_forward --case \"N=7 C=33 -residual -sum\"\n"
-                 "compute-sanitizer --tool racecheck tang-check parity --small --device cuda")
-      .positional("op", options.ops, "ops or families (default: all)")
+/// What a check of single ops is asked: which, where, in which mode, on which case.
+template <class Options>
+Cli& declare_choice(Cli& command, Options& options) {
+  return command.positional("op", options.ops, "ops or families (default: all)")
       .option("--device", options.device, "cpu, cuda, cuda:N, or all that this machine has")
       .option("--dtype", options.dtype, "f32, bf16 or all")
+      .option("--case", options.only_case, "one case of your own instead of the op's");
+}
+
+void declare_parity(Cli& cli, ParityOptions& options) {
+  Cli& command = cli.subcommand("parity", "each implementation x dtype x shape against the f64 reference",
+                                "tang-check parity\n"
+                                "tang-check parity attention --device cuda --dtype bf16\n"
+                                "tang-check parity rmsnorm_forward --case \"N=7 C=33 -residual -sum\"\n"
+                                "compute-sanitizer --tool racecheck tang-check parity --small --device cuda");
+  declare_choice(command, options)
       .option("--impl", options.impl, "one implementation's name, or all")
-      .option("--case", options.only_case, "one case of your own instead of the registered ones")
       .flag("--small", options.small, "small cases only, for compute-sanitizer")
       .flag("--quiet", options.quiet, "print failures only");
 }
 
 void declare_repeat(Cli& cli, RepeatOptions& options) {
-  cli.subcommand("repeat", "runs with the same inputs give the same bits, at full size",
-                 "tang-check repeat --device cuda\n"
-                 "tang-check repeat attention --case \"B=32 T=1024 H=16 Hkv=8 D=128\"")
-      .positional("op", options.ops, "ops or families (default: all)")
-      .option("--device", options.device, "cpu, cuda, cuda:N, or all that this machine has")
-      .option("--dtype", options.dtype, "f32, bf16 or all")
-      .option("--case", options.only_case, "one case of your own instead of the op's full size")
-      .option("--runs", options.runs, "runs to compare");
+  Cli& command = cli.subcommand("repeat", "runs with the same inputs give the same bits, at full size",
+                                "tang-check repeat --device cuda\n"
+                                "tang-check repeat attention --case \"B=32 T=1024 H=16 Hkv=8 D=128\"");
+  declare_choice(command, options).option("--runs", options.runs, "runs to compare");
 }
 
 void declare_large(Cli& cli, LargeOptions& options) {
-  cli.subcommand("large", "what an op does past 2^31 elements; takes tens of GiB, skips what does not fit",
-                 "tang-check large\ntang-check large swiglu_forward --dtype bf16 --case \"N=524289 F=4096\"")
-      .positional("op", options.ops, "ops or families (default: all that register such a case)")
-      .option("--device", options.device, "cpu, cuda, cuda:N or all")
-      .option("--dtype", options.dtype, "f32, bf16 or all")
-      .option("--impl", options.impl, "one implementation's name, or all")
-      .option("--case", options.only_case, "one case of your own instead of the registered ones");
+  Cli& command = cli.subcommand(
+      "large", "what an op does past 2^31 elements; takes tens of GiB, skips what does not fit",
+      "tang-check large\ntang-check large swiglu_forward --dtype bf16 --case \"N=524289 F=4096\"");
+  declare_choice(command, options).option("--impl", options.impl, "one implementation's name, or all");
 }
 
 void declare_training(Cli& cli, TrainingCheckOptions& options) {
