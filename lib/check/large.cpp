@@ -244,6 +244,24 @@ LargeVerdict examine_large(Device& device, const Case& plan, const Impl& impl) {
   return LargeRun(device, plan, impl).judge();
 }
 
+namespace {
+
+/// The case in each of its implementations that is wanted, on each device.
+Counts examine_everywhere(const Case& plan, const OpenDevices& devices, const std::string& wanted) {
+  Counts counts;
+  for (const auto& device : devices.open) {
+    for (const Impl& impl : plan.op().spec().impls) {
+      if ((wanted != "all" && wanted != impl.name) || impl.kind != device->kind()) continue;
+      const LargeVerdict verdict = examine_large(*device, plan, impl);
+      ++(!verdict.skipped.empty() ? counts.skipped : verdict.failure.empty() ? counts.passed : counts.failed);
+      print(plan, impl, verdict);
+    }
+  }
+  return counts;
+}
+
+}  // namespace
+
 Counts check_large(const LargeOptions& options) {
   const auto ops = select_ops(options.ops);
   require_impl(ops, options.impl);
@@ -256,20 +274,8 @@ Counts check_large(const LargeOptions& options) {
     std::vector<CaseText> texts = op->spec().large;
     if (!options.only_case.empty()) texts = {options.only_case};
     for (const CaseText& text : texts) {
-      for (const Dtype mode : modes_of(*op, parse_modes(options.dtype))) {
-        const Case plan(*op, text, mode);
-        for (const auto& device : devices.open) {
-          for (const Impl& impl : op->spec().impls) {
-            const bool wanted = options.impl == "all" || options.impl == impl.name;
-            if (!wanted || impl.kind != device->kind()) continue;
-            const LargeVerdict verdict = examine_large(*device, plan, impl);
-            ++(!verdict.skipped.empty()  ? counts.skipped
-               : verdict.failure.empty() ? counts.passed
-                                         : counts.failed);
-            print(plan, impl, verdict);
-          }
-        }
-      }
+      for (const Dtype mode : modes_of(*op, parse_modes(options.dtype)))
+        counts += examine_everywhere(Case(*op, text, mode), devices, options.impl);
     }
   }
   if (counts.passed + counts.failed == 0 && counts.skipped > 0)
