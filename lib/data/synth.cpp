@@ -108,6 +108,7 @@ MarkovSource::Surprise MarkovSource::surprise(std::string_view text) const {
 
 Json synthesize(const SynthOptions& options) {
   if (options.tokens < 2) fail_input("--tokens must be at least 2, found {}", options.tokens);
+  if (options.val_tokens < -1) fail_input("--val-tokens must be -1 or more, found {}", options.val_tokens);
   const int64_t val_tokens =
       options.val_tokens < 0 ? std::max<int64_t>(1000, options.tokens / 10) : options.val_tokens;
   const MarkovSource source(options.order, static_cast<uint64_t>(options.seed));

@@ -1,5 +1,7 @@
 #include "lib/ops/catalog.h"
 
+#include <fmt/ranges.h>
+
 #include "lib/base/error.h"
 #include "lib/base/text.h"
 #include "lib/ops/adamw.h"
@@ -90,7 +92,9 @@ const OpBase& find_op(std::string_view name) {
   for (const OpBase* op : catalog()) {
     if (op->name() == name) return *op;
   }
-  refuse(name);
+  std::vector<std::string> members;
+  for (const OpBase* op : find_family(name)) members.push_back(op->name());
+  fail_input("'{}' is several ops: choose one of {}", name, fmt::join(members, ", "));
 }
 
 std::vector<const OpBase*> find_family(std::string_view name) {

@@ -80,4 +80,5 @@ TEST_CASE("data: synth writes shards of the text's bytes and the figures beside 
   synthesize({.out = folder.path().string(), .tokens = 5000, .seed = 3});
   CHECK(read_file(folder / "dataset.json") == before);
   CHECK_THROWS_AS(synthesize({.out = folder.path().string(), .tokens = 1}), Error);
+  CHECK_THROWS_AS(synthesize({.out = folder.path().string(), .tokens = 100, .val_tokens = -2}), Error);
 }

@@ -157,6 +157,8 @@ TEST_CASE("op: every op's own words are consistent") {
       CHECK(std::any_of(impls.begin(), impls.end(), [&](const Impl& impl) { return impl.kind == kind; }));
     }
   }
+  CHECK_THROWS_WITH_AS(find_op("rmsnorm"),
+                       "'rmsnorm' is several ops: choose one of rmsnorm_forward, rmsnorm_backward", Error);
   CHECK_THROWS_WITH_AS(find_op("rmsnorm_forwrd"), doctest::Contains("did you mean 'rmsnorm_forward'"), Error);
   CHECK(find_family("softmax").size() == 2);
 }
