@@ -36,8 +36,8 @@ struct Setup {
 Setup set_up(const StepBenchOptions& options) {
   Setup setup;
   setup.config = load_run_config(options.config, options.overrides);
-  choose_implementations(options.impls);
   setup.device = open_device(setup.config.train.device);
+  choose_implementations(options.impls, *setup.device);
   resolve_micro_batch(setup.config, *setup.device);
   check_memory(setup.config, *setup.device);
   setup.model = std::make_unique<Llama>(*setup.device, setup.config.model, setup.config.step_options());

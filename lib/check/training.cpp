@@ -133,12 +133,19 @@ Counts compare_losses(const Trained& own, const Trained& other, const TrainingCh
   return counts;
 }
 
+/// What the device would pass over would be compared with itself.
+void check_against(const TrainingCheckOptions& options) {
+  if (options.against.empty()) return;
+  const RunConfig config = load_run_config(options.config, options.overrides);
+  check_implementations(options.against, *open_device(config.train.device, false));
+}
+
 }  // namespace
 
 Counts check_training(const TrainingCheckOptions& options) {
   if (options.steps < 1) fail_input("--steps must be 1 or more, found {}", options.steps);
   if (!(options.within >= 0)) fail_input("--within must be 0 or more, found {}", options.within);
-  check_implementations(options.against);  // now, not after two runs
+  check_against(options);  // now, not after two runs
   const Workplace workplace;
   const Trained cold = train(options, workplace / "cold", {});
   Counts counts = compare_bits(cold, train(options, workplace / "warm", {}));

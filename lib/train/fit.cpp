@@ -39,7 +39,7 @@ struct Choice {
   std::string impl;
 };
 
-std::vector<Choice> parse_choices(const std::vector<std::string>& texts) {
+std::vector<Choice> parse_choices(const std::vector<std::string>& texts, DeviceKind kind) {
   std::vector<Choice> choices;
   for (const std::string& text : texts) {
     const size_t equals = text.find('=');
@@ -47,10 +47,13 @@ std::vector<Choice> parse_choices(const std::vector<std::string>& texts) {
     const OpBase& op = find_op(text.substr(0, equals));
     const std::string impl = text.substr(equals + 1);
     std::vector<std::string> known;
-    for (const Impl& candidate : op.spec().impls) known.push_back(candidate.name);
-    if (std::find(known.begin(), known.end(), impl) == known.end()) {
-      fail_input("'{}': {} has {}", text, op.name(), fmt::join(known, ", "));
+    bool found = false;
+    for (const Impl& candidate : op.spec().impls) {
+      if (candidate.kind != kind) continue;
+      known.push_back(candidate.name);
+      found = found || candidate.name == impl;
     }
+    if (!found) fail_input("'{}': on {} {} has {}", text, name_of(kind), op.name(), fmt::join(known, ", "));
     choices.push_back({&op, impl});
   }
   return choices;
@@ -58,10 +61,13 @@ std::vector<Choice> parse_choices(const std::vector<std::string>& texts) {
 
 }  // namespace
 
-void check_implementations(const std::vector<std::string>& choices) { parse_choices(choices); }
+void check_implementations(const std::vector<std::string>& choices, const Device& device) {
+  parse_choices(choices, device.kind());
+}
 
-void choose_implementations(const std::vector<std::string>& choices) {
-  for (const Choice& choice : parse_choices(choices)) override_impl(choice.op->name(), choice.impl);
+void choose_implementations(const std::vector<std::string>& choices, const Device& device) {
+  for (const Choice& choice : parse_choices(choices, device.kind()))
+    override_impl(choice.op->name(), choice.impl);
 }
 
 int64_t memory_budget(const RunConfig& config, const Device& device) {

@@ -8,10 +8,10 @@
 
 namespace tang {
 
-/// "op=implementation" each: an input error unless the op and its implementation exist.
-void check_implementations(const std::vector<std::string>& choices);
+/// "op=implementation" each: an input error unless the op has the implementation and `device` can run it.
+void check_implementations(const std::vector<std::string>& choices, const Device& device);
 /// Checks them, and from now on the models run them.
-void choose_implementations(const std::vector<std::string>& choices);
+void choose_implementations(const std::vector<std::string>& choices, const Device& device);
 
 /// Bytes a training step's plan may take on this device: what is there, less what samples take.
 int64_t memory_budget(const RunConfig& config, const Device& device);

@@ -151,8 +151,8 @@ int run_training(const TrainRequest& request) {
     fmt::print("{}", print_config(config));
     return 0;
   }
-  choose_implementations(request.impls);
   const std::unique_ptr<Device> device = open_device(config.train.device);
+  choose_implementations(request.impls, *device);
   resolve_micro_batch(config, *device);
   if (request.plan) return print_plan(config, *device);
   return train(config, *device, request);

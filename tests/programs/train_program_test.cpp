@@ -125,9 +125,9 @@ TEST_CASE("programs: tang-check training repeats a run and holds it against othe
 
 TEST_CASE("programs: tang-check training refuses what is wrong before its first run") {
   const Bench bench;
-  for (const char* wrong :
-       {"--against attention_forward=gpu", "--against attention_forward", "--against atention=cpu",
-        "--within nan --against attention_forward=cpu", "--within -1", "--steps 0"}) {
+  for (const char* wrong : {"--against attention_forward=gpu", "--against attention_forward",
+                            "--against atention=cpu", "--against attention_forward=cuda:mma",
+                            "--within nan --against attention_forward=cpu", "--within -1", "--steps 0"}) {
     const Outcome outcome = run("training " + bench.config() + wrong, "tang-check");
     CHECK_MESSAGE(outcome.exit_code == 2, wrong);
     CHECK_MESSAGE(outcome.text.starts_with("tang-check: error: "), outcome.text);
