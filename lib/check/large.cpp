@@ -32,7 +32,7 @@ bool has_entries(const OpBase& op, const Operand& operand) {
   const std::string& letter = sampled_letter(op);
   if (!dims.empty() && dims.front() == letter) return true;
   if (std::find(dims.begin(), dims.end(), letter) != dims.end())
-    fail_check("{}: {} [{}] has {} inside, so its entries cannot be looked at one by one", op.name(),
+    fail_input("{}: {} [{}] has {} inside, so its entries cannot be looked at one by one", op.name(),
                operand.name, operand.dims, letter);
   return false;
 }
@@ -238,6 +238,13 @@ void print(const Case& plan, const Impl& impl, const LargeVerdict& verdict) {
 }  // namespace
 
 LargeVerdict examine_large(Device& device, const Case& plan, const Impl& impl) {
+  const bool judged =
+      std::any_of(plan.operands().begin(), plan.operands().end(), [&](const OperandPlan& operand) {
+        return operand.present && operand.writes && has_entries(plan.op(), *operand.operand);
+      });
+  if (!judged)
+    fail_input("{}: no output has a row for each {}, so there is nothing to look at", plan.op().name(),
+               sampled_letter(plan.op()));
   if (entries_of(plan) == 0)
     fail_input("{}: the case '{}' has {} = 0: no entry to look at", plan.op().name(), plan.text(),
                sampled_letter(plan.op()));

@@ -6,6 +6,8 @@
 #include "lib/base/error.h"
 #include "lib/ops/attention.h"
 #include "lib/ops/cross_entropy.h"
+#include "lib/ops/elementwise.h"
+#include "lib/ops/embedding.h"
 #include "lib/ops/rmsnorm.h"
 
 namespace tang {
@@ -87,6 +89,10 @@ TEST_CASE("check: a large check that would look at nothing is refused") {
   const Op<Doubling> op = doubling(twice<40, 0>);
   CHECK_THROWS_WITH_AS(verdict(op, "N=0 C=8"), "doubling: the case 'N=0 C=8' has N = 0: no entry to look at",
                        Error);
+  CHECK_THROWS_WITH_AS(verdict(embedding_backward, "N=30 V=7 C=3"),
+                       "embedding_backward: no output has a row for each N, so there is nothing to look at",
+                       Error);
+  CHECK_THROWS_AS(verdict(transpose, "R=9 C=7"), Error);  // an output has R inside
   CHECK_THROWS_WITH_AS(check_large({.ops = {"next_token", "transpose"}, .device = "cpu"}),
                        "next_token, transpose registers no large case: give one with --case", Error);
 }
