@@ -30,10 +30,6 @@ int64_t automatic_micro_batch(const RunConfig& config, const Device& device) {
   return 1;
 }
 
-}  // namespace
-
-namespace {
-
 struct Choice {
   const OpBase* op;
   std::string impl;
