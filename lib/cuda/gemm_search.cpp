@@ -22,31 +22,31 @@ KernelSpec fill_spec(const char* type) {
 /// Elements of a row-major matrix with rows `ld` apart, rounded up to whole 256-byte pieces.
 int64_t elements(int64_t rows, int64_t ld) { return (rows * ld + 255) / 256 * 256; }
 
+}  // namespace
+
 /// Device memory from the driver itself: what a search used must not stay in the device's pool.
-class Memory {
+class ProbeMemory {
  public:
-  explicit Memory(int64_t bytes) {
+  explicit ProbeMemory(int64_t bytes) {
     if (cudaMalloc(&data_, static_cast<size_t>(bytes)) == cudaSuccess) return;
     cudaGetLastError();
     data_ = nullptr;
   }
-  ~Memory() { cudaFree(data_); }
-  Memory(const Memory&) = delete;
-  Memory& operator=(const Memory&) = delete;
+  ~ProbeMemory() { cudaFree(data_); }
+  ProbeMemory(const ProbeMemory&) = delete;
+  ProbeMemory& operator=(const ProbeMemory&) = delete;
   char* data() const { return static_cast<char*>(data_); }
 
  private:
   void* data_ = nullptr;
 };
 
-}  // namespace
-
 /// A product on operands of its own.
 struct GemmSearch::Probe {
   const Product& product;
   int64_t a_count, b_count, c_count;  // elements
   int64_t a_bytes, b_bytes, c_bytes;
-  Memory memory;
+  ProbeMemory memory;
   Operands operands{};
   unsigned long long* sum = nullptr;
 
