@@ -180,25 +180,6 @@ __device__ __forceinline__ void issue_inner(float (&d)[64], const uint32_t (&a)[
   wgmma_commit();
 }
 
-/// d = dS · K over 128 keys, both read transposed in place: 64 queries × 64 columns.
-__device__ __forceinline__ void issue_dq(float (&d)[32], uint32_t ds, uint32_t k_slab) {
-  wgmma_hold(d);
-  wgmma_fence();
-#pragma unroll
-  for (int k = 0; k < keys / 16; ++k) {
-    wgmma_k16<1, 1>(d, wgmma_descriptor(ds + k * 2048, 0), wgmma_descriptor(k_slab + k * 2048, 0), k > 0);
-  }
-  wgmma_commit();
-}
-
-__device__ __forceinline__ void pack(const float (&s)[32], uint32_t (&packed)[4][4]) {
-#pragma unroll
-  for (int k = 0; k < 4; ++k) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) packed[k][i] = pack_bf16(s[8 * k + 2 * i], s[8 * k + 2 * i + 1]);
-  }
-}
-
 /// s becomes P = exp(scale · s − lse), 0 for keys after the query; `key` counts from the step's first query.
 __device__ __forceinline__ void weights(float (&s)[32], uint32_t lse_row, float scale_log2, int key,
                                         bool masked) {
@@ -250,14 +231,7 @@ __device__ __forceinline__ void store_ds(const uint32_t (&packed)[4][4], uint32_
 __device__ __forceinline__ void hand_over_dq(const float (&dq)[32], const Layout& at, int consumer,
                                              int step) {
   barrier_wait(at.dq_empty(), (step & 1) ^ 1);
-  const uint32_t home = at.dq() + consumer * (dq_bytes / 2) + (threadIdx.x % 128) * 16;
-#pragma unroll
-  for (int i = 0; i < 8; ++i) {
-    asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(home + i * 2048), "f"(dq[4 * i]),
-                 "f"(dq[4 * i + 1]), "f"(dq[4 * i + 2]), "f"(dq[4 * i + 3])
-                 : "memory");
-  }
-  fence_async_proxy();
+  stage_dq(dq, at.dq() + consumer * (dq_bytes / 2));
   barrier_arrive(at.dq_full(step & 1));
 }
 

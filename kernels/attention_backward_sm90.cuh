@@ -1,8 +1,10 @@
 // What both Hopper attention backwards use: small accesses to shared memory, bulk copies, and the turns in
-// which dQ tiles are added.
+// which dQ tiles are added; dQ's product and its way to shared memory.
 #pragma once
 
+#include "common.cuh"
 #include "ptx/tma.cuh"
+#include "ptx/wgmma.cuh"
 
 struct BackwardItem {
   int n, kv_head, batch;  // key block, …; n < 0: no more work
@@ -60,4 +62,37 @@ __device__ __forceinline__ void await_turn(const uint32_t* turn, int turns) {
 __device__ __forceinline__ void pass_turn(uint32_t* turn) {
   asm volatile("fence.acq_rel.gpu;" ::: "memory");
   asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(turn) : "memory");
+}
+
+/// d = dS · K over 128 keys, both read transposed in place: 64 queries × 64 columns.
+__device__ __forceinline__ void issue_dq(float (&d)[32], uint32_t ds, uint32_t k_slab) {
+  wgmma_hold(d);
+  wgmma_fence();
+#pragma unroll
+  for (int k = 0; k < 8; ++k) {
+    wgmma_k16<1, 1>(d, wgmma_descriptor(ds + k * 2048, 0), wgmma_descriptor(k_slab + k * 2048, 0), k > 0);
+  }
+  wgmma_commit();
+}
+
+/// A warpgroup's part of a dQ tile to `home`, chunk i of thread t at (i · 128 + t) · 16, for a bulk copy.
+__device__ __forceinline__ void stage_dq(const float (&dq)[32], uint32_t home) {
+  home += (threadIdx.x % 128) * 16;
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(home + i * 2048), "f"(dq[4 * i]),
+                 "f"(dq[4 * i + 1]), "f"(dq[4 * i + 2]), "f"(dq[4 * i + 3])
+                 : "memory");
+  }
+  fence_async_proxy();
+}
+
+/// Accumulators of `steps` times 16 columns as A operands.
+template <int steps>
+__device__ __forceinline__ void pack(const float (&s)[8 * steps], uint32_t (&packed)[steps][4]) {
+#pragma unroll
+  for (int k = 0; k < steps; ++k) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) packed[k][i] = pack_bf16(s[8 * k + 2 * i], s[8 * k + 2 * i + 1]);
+  }
 }
